@@ -62,7 +62,6 @@ def run_job(check, job, name, settings, limit_s):
     """Runs a job and returns its summary. Raises NotMeasured if it fails."""
     folder = check.folder / name
     words = [check.place.tern, "run", check.place.configs / job, "--free_ports"]
-    settings = ["faults.start_timeout_s=300", *settings]  # a GPU's first worker measures cuDNN's plans before it joins
     for setting in [*settings, f"output_dir={folder}"]:
         words += ["--set", setting]
     ended = check.tern_run(words, limit_s)

@@ -8,6 +8,7 @@
 #include "client/exchange/host_coder.h"
 #include "client/train/trainer.h"
 #include "common/algorithm/algorithms.h"
+#include "common/base/failpoint.h"
 #include "common/base/hash.h"
 #include "common/base/logging.h"
 #include "common/base/text.h"
@@ -71,11 +72,7 @@ Status Worker::Initialize() {
   auto replica = client::Replica::Make(setup_);
   if (!replica.ok()) return replica.status();
   replica_ = std::move(*replica);
-  TERN_RETURN_IF_ERROR(MakeCompute());
-  auto evaluator =
-      Evaluator::Make(setup_, *test_samples_, *replica_, progress_, DeviceOf(job_), model_.get());
-  if (!evaluator.ok()) return evaluator.status();
-  evaluator_ = std::move(*evaluator);
+  TERN_RETURN_IF_ERROR(MakeModel());
   if (job_.metrics().port() == 0) return Ok();
   net::HttpRoutes routes = setup::MetricsRoutes(setup_, rank_, registry_);
   routes["/"] = setup::SignpostRoute(setup_.job, Cat("worker ", rank_));
@@ -97,26 +94,34 @@ Status Worker::ReadData() {
   return Ok();
 }
 
-Status Worker::MakeCompute() {
+Status Worker::MakeModel() {
+  if (job_.train().compute() == pb::Train::wait || !device::StaysOnDevice(setup_, job_))
+    return Ok();
+  auto model = device::DeviceModel::Make(
+      device::LayoutOf(setup_, replica_->optimizer().StateArrays().size()));
+  if (!model.ok()) return model.status();
+  model_ = std::move(*model);
+  LOG(INFO) << "weights, gradients, codes and updates stay on the GPU";
+  return replica_->MoveTo(
+      std::make_unique<device::DeviceArenas>(setup_, replica_->host_values(), *model_));
+}
+
+Status Worker::PlanNets() {
+  HitFailpoint(FailPlace::kThreadPlan);
   if (job_.train().compute() == pb::Train::wait) {
     compute_ = MakeWaitCompute(setup_, job_.train(), rank_, replica_->gradients());
-    return Ok();
+  } else {
+    auto compute = MakeNetCompute(setup_, rank_,
+                                  {replica_->point(), replica_->gradients(),
+                                   replica_->statistics().data(), model_.get(), replica_->frozen()},
+                                  train_samples_->rule());
+    if (!compute.ok()) return compute.status();
+    compute_ = std::move(*compute);
   }
-  if (device::StaysOnDevice(setup_, job_)) {
-    auto model = device::DeviceModel::Make(
-        device::LayoutOf(setup_, replica_->optimizer().StateArrays().size()));
-    if (!model.ok()) return model.status();
-    model_ = std::move(*model);
-    TERN_RETURN_IF_ERROR(replica_->MoveTo(
-        std::make_unique<device::DeviceArenas>(setup_, replica_->host_values(), *model_)));
-    LOG(INFO) << "weights, gradients, codes and updates stay on the GPU";
-  }
-  auto compute = MakeNetCompute(setup_, rank_,
-                                {replica_->point(), replica_->gradients(),
-                                 replica_->statistics().data(), model_.get(), replica_->frozen()},
-                                train_samples_->rule());
-  if (!compute.ok()) return compute.status();
-  compute_ = std::move(*compute);
+  auto evaluator =
+      Evaluator::Make(setup_, *test_samples_, *replica_, progress_, DeviceOf(job_), model_.get());
+  if (!evaluator.ok()) return evaluator.status();
+  evaluator_ = std::move(*evaluator);
   return Ok();
 }
 
@@ -145,6 +150,21 @@ void Worker::LogStart() const {
             << update::DescribeOptimizer(job_.train().optimizer());
 }
 
+Status Worker::Train(client::NetLoop& loop, client::Coder& coder, client::Events& events,
+                     client::Checkpoints* checkpoints, client::Observer* observer) {
+  Status ready_status = PlanNets();
+  progress_.planning_since = Time::zero();
+  if (ready_status.ok()) {
+    JobCompute compute(*batches_, job_.data().threads(), *compute_, *evaluator_);
+    auto trainer = client::Trainer::Make({setup_, rank_, total_steps_, compute, *replica_, coder,
+                                          loop, events, progress_, checkpoints, observer});
+    if (trainer.ok()) return (*trainer)->Run();
+    ready_status = trainer.status();
+  }
+  loop.Finish(ready_status, {}, 0);
+  return ready_status;
+}
+
 Status Worker::Run() {
   LogStart();
   client::Events events;
@@ -165,13 +185,9 @@ Status Worker::Run() {
   client::Coder coder(setup_, MakeGradientCoder(), loop, events, progress_);
   coder.SetObserver(summary_writer.get());
   coder_pointer = &coder;
+  progress_.planning_since = Now();
   loop.Start();
-  JobCompute compute(*batches_, job_.data().threads(), *compute_, *evaluator_);
-  auto trainer =
-      client::Trainer::Make({setup_, rank_, total_steps_, compute, *replica_, coder, loop, events,
-                             progress_, &checkpoints, summary_writer.get()});
-  if (!trainer.ok()) loop.Finish(trainer.status(), {}, 0);
-  const Status train_status = trainer.ok() ? (*trainer)->Run() : trainer.status();
+  const Status train_status = Train(loop, coder, events, &checkpoints, summary_writer.get());
   const Status loop_status = loop.Join();
   const pb::Counters counters = loop.Counters();
   LOG(INFO) << setup::CountersJson(counters);

@@ -8,6 +8,8 @@
 
 #include "client/exchange/coder.h"
 #include "client/exchange/net_loop.h"
+#include "client/exchange/observer.h"
+#include "client/train/checkpoints.h"
 #include "client/train/replica.h"
 #include "common/base/counters.h"
 #include "common/base/signals.h"
@@ -26,19 +28,23 @@ namespace tern::worker {
 
 class Worker {
  public:
-  // Reads the training and test data, and plans the net. `setup` and `signals` must outlive the
-  // worker.
+  // Reads the training and test data. `setup` and `signals` must outlive the worker.
   static Result<std::unique_ptr<Worker>> Make(const setup::Setup& setup, StopSignals& signals,
                                               uint32_t rank);
-  // Trains on the calling thread until the job ends; returns the status that the process exits
-  // with.
+  // Joins the job, plans the net, and trains on the calling thread until the job ends; returns the
+  // status that the process exits with. Planning comes after joining, because it may take longer on
+  // a GPU than the others wait for a hello.
   Status Run();
 
  private:
   Worker(const setup::Setup& setup, StopSignals& signals, uint32_t rank);
   Status Initialize();
-  Status MakeCompute();
+  Status MakeModel();
   Status ReadData();
+  Status PlanNets();
+  // Plans the nets and trains; tells `loop` if the worker cannot.
+  Status Train(client::NetLoop& loop, client::Coder& coder, client::Events& events,
+               client::Checkpoints* checkpoints, client::Observer* observer);
   std::unique_ptr<client::GradientCoder> MakeGradientCoder() const;
   void LogStart() const;
 

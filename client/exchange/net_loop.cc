@@ -369,6 +369,8 @@ pb::Counters NetLoop::Counters() const {
   counters.set_train_s(Seconds(progress_.train_time.value()));
   counters.set_data_s(Seconds(progress_.data_time.value()));
   counters.set_checkpoint_s(Seconds(progress_.checkpoint_time.value()));
+  if (const Time since = progress_.planning_since; since != Time::zero())
+    counters.set_planning_s(Seconds(Now() - since));
   counters.set_evaluated(progress_.num_evaluated);
   counters.set_to_evaluate(progress_.num_to_evaluate);
   counters.set_loss(progress_.loss.value());

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "common/base/clock.h"
 #include "common/base/counters.h"
 #include "proto/wire.pb.h"
 
@@ -56,14 +57,18 @@ struct Progress {
   std::atomic<bool> is_waiting{true};     // whether the compute thread waits for an event
   // Whether it waits for a foreign program (client/guest/), which may take as long as it wants.
   std::atomic<bool> is_waiting_for_program{false};
+  // Since when the compute thread has planned the worker's network (Now()); zero: it does not. That
+  // may take minutes on a GPU, and other processes of the host may plan before it.
+  std::atomic<Time> planning_since{Time::zero()};
   // Items of work that were given to the coder thread, and those that it has finished.
   std::atomic<uint64_t> num_coder_items{0}, num_coded_items{0};
 
   // Whether the worker waits for others: for servers or other workers, if its compute thread has no
   // event to handle (`num_events` are queued) and its coder thread has nothing to do; or for a
-  // program.
+  // program, or for plans, which shard 0 watches.
   bool WaitsForOthers(size_t num_events) const {
-    return is_waiting_for_program || (is_waiting && num_events == 0 && CoderIsIdle());
+    return is_waiting_for_program || planning_since.load() != Time::zero() ||
+           (is_waiting && num_events == 0 && CoderIsIdle());
   }
   bool CoderIsIdle() const { return num_coder_items == num_coded_items; }
   // Grows whenever one of the two threads makes progress.

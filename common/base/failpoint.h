@@ -14,6 +14,7 @@ enum class FailPlace : uint32_t {
   kDiskRename,     // Storage::Rename of the system's disk
   kNetSend,        // a message on its way to a socket
   kNetReceive,     // the frames of a message that a socket has received, before they are checked
+  kThreadPlan,     // a worker's compute thread, before it plans its network
   kThreadCompute,  // a worker's compute thread, before a step
   kThreadWait,     // a worker's compute thread, with an event in hand for which it has waited
   kThreadCoder,    // a worker's coder thread, with work in hand

@@ -56,6 +56,8 @@ constexpr std::array kPlaces = {
              "a message is given to a socket"},
     PlaceRow{"net.receive", FailPlace::kNetReceive, "", " drop flip cut delay hang die abort ",
              "a message has arrived, and is not checked yet"},
+    PlaceRow{"thread.plan", FailPlace::kThreadPlan, "worker", kActionsOfThreads,
+             "the compute thread begins to plan the network"},
     PlaceRow{"thread.compute", FailPlace::kThreadCompute, "worker", kActionsOfThreads,
              "the compute thread begins a step"},
     PlaceRow{"thread.wait", FailPlace::kThreadWait, "worker", kActionsOfThreads,

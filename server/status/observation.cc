@@ -26,7 +26,8 @@ std::string StateOf(const Worker& worker, bool is_running) {
   }
   if (worker.suspect || worker.is_awaited) return "silent";
   if (!is_running) return "waiting";
-  return worker.joining ? "joining" : "training";
+  if (worker.joining) return "joining";
+  return worker.counters.planning_s() > 0 ? "planning" : "training";
 }
 
 std::optional<Time> SilenceOf(Time heard_at, Time now) {

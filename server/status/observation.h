@@ -5,6 +5,7 @@
 //   absent    no process has the rank
 //   waiting   its process has said hello to a job that does not run yet
 //   joining   it gets the state from which it continues
+//   planning  it plans its network, which can take minutes on a GPU
 //   training
 //   silent    nothing has come from it for longer than faults.suspect_after_s
 //   stuck     lost, because its compute thread hangs

@@ -31,7 +31,7 @@ const seconds = known((s) => {
 
 const STATE_CLASS = {
   training: "good", done: "good", present: "good", running: "good",
-  waiting: "busy", joining: "busy", gathering: "busy", returning: "busy", ending: "busy",
+  waiting: "busy", joining: "busy", planning: "busy", gathering: "busy", returning: "busy", ending: "busy",
 };
 const classOfState = (state) => STATE_CLASS[state] || "bad";
 

@@ -54,6 +54,19 @@ INSTANTIATE_TEST_SUITE_P(Each, HangWhileItWaits, testing::Values("thread.wait", 
                                                               : "OfTheCoderThread";
                          });
 
+// A GPU's worker may plan for minutes: the others see that it is there, and what it does.
+TEST(Hang, AWorkerThatPlansHasJoinedAndIsNamed) {
+  TestJob job(EndlessJobOptions("faults: {progress_timeout_s: 2}\n"));
+  job.StartServer(0);
+  job.StartWorker(0, {"--fail", "thread.plan=hang:8"});
+  job.StartWorker(1);
+  ASSERT_TRUE(job.WaitForLog("server", 0, "all 2 workers are here"));
+  ASSERT_TRUE(job.WaitForLog("server", 0, "still waiting for worker 0 (it plans its network for "));
+  ASSERT_TRUE(job.WaitForTraining());
+  job.server(0).Signal(SIGTERM);
+  job.ExpectAllEnd(143);
+}
+
 TEST(HangOfAServer, OfALaneIsNamedAndEndsTheJobWhenItLasts) {
   TestJob job(EndlessJobOptions("faults: {progress_timeout_s: 1.5, server_return_timeout_s: 2}\n"));
   job.StartServer(0, {"--fail", "thread.lane=hang@60"});

@@ -68,7 +68,7 @@ std::string BytesText(std::optional<double> n) {
 }
 
 bool IsBad(const std::string& state) {
-  static const std::array kGood = {"training", "done", "waiting", "joining"};
+  static const std::array kGood = {"training", "done", "waiting", "joining", "planning"};
   return std::find(kGood.begin(), kGood.end(), state) == kGood.end();
 }
 

@@ -89,15 +89,15 @@ Result<std::vector<kernels::CodeRange>> DeviceCodec::RangesOf(uint32_t chunk,
 }
 
 Status DeviceCodec::UploadSums(const DeviceModel::Sums& sums) {
-  return context_.compute_stream->CopyIn(sums_.get(), sums.bytes.data(), sums.bytes.size());
+  return context_.compute_stream->CopyInNow(sums_.get(), sums.bytes.data(), sums.bytes.size());
 }
 
 Status DeviceCodec::UploadSumsWithRanges(uint32_t chunk, const DeviceModel::Sums& sums) {
   const auto ranges = RangesOf(chunk, sums);
   if (!ranges.ok()) return ranges.status();
   TERN_RETURN_IF_ERROR(UploadSums(sums));
-  return context_.compute_stream->CopyIn(ranges_.get(), ranges->data(),
-                                         ranges->size() * sizeof(kernels::CodeRange));
+  return context_.compute_stream->CopyInNow(ranges_.get(), ranges->data(),
+                                            ranges->size() * sizeof(kernels::CodeRange));
 }
 
 Bytes DeviceCodec::BytesOfSlab(PinnedPool::Slab slab, uint64_t size) {

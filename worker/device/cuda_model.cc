@@ -163,8 +163,8 @@ Status Model::UpdateLocalWeights(const kernels::LocalStep& step, std::span<const
   std::vector<float> decay_by_part;
   for (const kernels::TiledPart& tiled : memory_.all_parts.host_tiling.parts)
     decay_by_part.push_back(decay[tiled.part.tensor]);
-  TERN_RETURN_IF_ERROR(stream_->CopyIn(decay_by_part_.get(), decay_by_part.data(),
-                                       decay_by_part.size() * sizeof(float)));
+  TERN_RETURN_IF_ERROR(stream_->CopyInNow(decay_by_part_.get(), decay_by_part.data(),
+                                          decay_by_part.size() * sizeof(float)));
   const float* before_arena = memory_.LocalArena(LocalArray::kBefore);
   const kernels::LocalArenas arenas{.weights = memory_.weights.get(),
                                     .gradients = memory_.gradients.get(),
@@ -178,7 +178,7 @@ Status Model::UpdateLocalWeights(const kernels::LocalStep& step, std::span<const
 }
 
 Status Model::UploadRates(std::span<const kernels::TensorRates> rates) {
-  return stream_->CopyIn(rates_.get(), rates.data(), rates.size_bytes());
+  return stream_->CopyInNow(rates_.get(), rates.data(), rates.size_bytes());
 }
 
 Status Model::UpdateFromMeans(const Group& group, const kernels::UpdateStep& step) {

@@ -2,6 +2,11 @@
 
 #include <cuda_runtime.h>
 
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <utility>
+
 #include "common/base/text.h"
 
 namespace tern::device {
@@ -131,6 +136,7 @@ Result<std::unique_ptr<Stream>> Stream::Make(Priority priority) {
 }
 
 Stream::~Stream() {
+  if (next_slot_ > 0) (void)Wait();  // Copies may still read the slots.
   if (stream_ != nullptr) cudaStreamDestroy(stream_);
 }
 
@@ -138,6 +144,27 @@ Status Stream::CopyIn(void* device, const void* host, size_t bytes) {
   if (bytes == 0) return Ok();
   return CheckCuda(cudaMemcpyAsync(device, host, bytes, cudaMemcpyHostToDevice, stream_),
                    "cudaMemcpyAsync to the device");
+}
+
+Status Stream::CopyInNow(void* device, const void* host, size_t bytes) {
+  if (bytes == 0) return Ok();
+  Slot& slot = slots_[next_slot_++ % kSlots];
+  if (slot.copied == nullptr) {
+    auto event = Event::Make();
+    if (!event.ok()) return event.status();
+    slot.copied = std::move(*event);
+  }
+  TERN_RETURN_IF_ERROR(slot.copied->Wait());
+  if (slot.bytes < bytes) {
+    const size_t slot_bytes = std::bit_ceil(std::max(bytes, size_t{4096}));
+    auto memory = AllocatePinned(slot_bytes);
+    if (!memory.ok()) return memory.status();
+    slot.memory = std::move(*memory);
+    slot.bytes = slot_bytes;
+  }
+  std::memcpy(slot.memory.get(), host, bytes);
+  TERN_RETURN_IF_ERROR(CopyIn(device, slot.memory.get(), bytes));
+  return slot.copied->Record(*this);
 }
 
 Status Stream::CopyOut(void* host, const void* device, size_t bytes) {

@@ -3,6 +3,7 @@
 // replace these in a build without CUDA.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -87,7 +88,11 @@ class Stream {
   static Result<std::unique_ptr<Stream>> Make(Priority priority = Priority::kNormal);
   ~Stream();
   kernels::DeviceStream get() const { return stream_; }
+  // `host` must not change until the copy is done.
   Status CopyIn(void* device, const void* host, size_t bytes);
+  // The same, but `host` may change or be freed as soon as this returns. Copies it to page-locked
+  // memory first; waits if kSlots such copies are not done yet. One thread at a time may call it.
+  Status CopyInNow(void* device, const void* host, size_t bytes);
   Status CopyOut(void* host, const void* device, size_t bytes);
   // Copies from device memory to device memory.
   Status CopyOnDevice(void* to, const void* from, size_t bytes);
@@ -98,8 +103,17 @@ class Stream {
   Status WaitFor(const Event& event) const;
 
  private:
+  static constexpr size_t kSlots = 32;
+  // Page-locked memory for one copy at a time.
+  struct Slot {
+    PinnedMemory memory;
+    size_t bytes = 0;
+    std::unique_ptr<Event> copied;
+  };
   Stream() = default;
   kernels::DeviceStream stream_ = nullptr;
+  std::array<Slot, kSlots> slots_;  // Used in turn.
+  size_t next_slot_ = 0;
 };
 
 // A CUDA event: marks a point in a stream.

@@ -33,7 +33,6 @@ class GroupedChunks {
       TERN_RETURN_IF_ERROR(
           chunks_[c].groups.CopyFrom(kernels::GroupParts(tiling, sizes, &num_groups), stream));
       TERN_RETURN_IF_ERROR(chunks_[c].ranges.CopyFrom(ranges, stream));
-      TERN_RETURN_IF_ERROR(stream->Wait());  // Until here, the copies may read the host arrays.
       chunks_[c].max_code_bytes = ranges.back().begin + ranges.back().size;
       max_groups_ = std::max(max_groups_, num_groups);
     }

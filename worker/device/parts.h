@@ -25,10 +25,9 @@ class Array {
     return allocated_memory.status();
   }
   // Allocates an array of the size of `host_values`, and launches the copy of these to the array.
-  // `host_values` must live until the stream has done the copy.
   Status CopyFrom(const std::vector<T>& host_values, Stream* stream) {
     TERN_RETURN_IF_ERROR(Allocate(host_values.size()));
-    return stream->CopyIn(get(), host_values.data(), host_values.size() * sizeof(T));
+    return stream->CopyInNow(get(), host_values.data(), host_values.size() * sizeof(T));
   }
   T* get() const { return static_cast<T*>(memory_.get()); }
 

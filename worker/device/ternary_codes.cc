@@ -37,7 +37,7 @@ class TernaryCodec : public DeviceCodec {
   Result<Bytes> Encode(uint32_t chunk, std::span<const kernels::TernaryScale> scales,
                        const kernels::NoiseKey& noise) override {
     TERN_RETURN_IF_ERROR(
-        context_.coder_stream->CopyIn(scales_.get(), scales.data(), scales.size_bytes()));
+        context_.coder_stream->CopyInNow(scales_.get(), scales.data(), scales.size_bytes()));
     const kernels::TernaryWorkspace workspace{masks_.get(),      signs_.get(),
                                               ones_.get(),       sign_bit_.get(),
                                               mask_begin_.get(), chunk_done_.get()};
@@ -81,8 +81,8 @@ class TernaryCodec : public DeviceCodec {
     for (size_t i = 0; i < ranges->size(); ++i)
       locations.push_back({(*ranges)[i].begin, sums.scalers[i]});
     TERN_RETURN_IF_ERROR(UploadSums(sums));
-    return context_.compute_stream->CopyIn(sum_locations_.get(), locations.data(),
-                                           locations.size() * sizeof(kernels::SumLocation));
+    return context_.compute_stream->CopyInNow(sum_locations_.get(), locations.data(),
+                                              locations.size() * sizeof(kernels::SumLocation));
   }
 
   // size_ is the size of a chunk's code, scales_ the scaler and clip of each part, and

@@ -159,8 +159,8 @@ class TopKCodec : public DeviceCodec {
                         const std::vector<uint32_t>& ks, Choices* choices) {
     Stream& stream = *context_.coder_stream;
     TERN_RETURN_IF_ERROR(
-        stream.CopyIn(strides_.get(), strides.data(), strides.size() * sizeof(uint64_t)));
-    TERN_RETURN_IF_ERROR(stream.CopyIn(ks_.get(), ks.data(), ks.size() * sizeof(uint32_t)));
+        stream.CopyInNow(strides_.get(), strides.data(), strides.size() * sizeof(uint64_t)));
+    TERN_RETURN_IF_ERROR(stream.CopyInNow(ks_.get(), ks.data(), ks.size() * sizeof(uint32_t)));
     TERN_RETURN_IF_ERROR(
         CheckCuda(kernels::KthMagnitudeOnDevice(
                       stream.get(), accumulated_.get(), tiling, strides_.get(), ks_.get(),
@@ -192,10 +192,10 @@ class TopKCodec : public DeviceCodec {
     }
     const kernels::Tiling tiling = kernels::CutIntoTiles(samples);
     Stream& stream = *context_.coder_stream;
-    TERN_RETURN_IF_ERROR(stream.CopyIn(sample_tiles_.get(), tiling.tiles.data(),
-                                       tiling.tiles.size() * sizeof(kernels::Tile)));
-    TERN_RETURN_IF_ERROR(stream.CopyIn(sample_parts_.get(), tiling.parts.data(),
-                                       tiling.parts.size() * sizeof(kernels::TiledPart)));
+    TERN_RETURN_IF_ERROR(stream.CopyInNow(sample_tiles_.get(), tiling.tiles.data(),
+                                          tiling.tiles.size() * sizeof(kernels::Tile)));
+    TERN_RETURN_IF_ERROR(stream.CopyInNow(sample_parts_.get(), tiling.parts.data(),
+                                          tiling.parts.size() * sizeof(kernels::TiledPart)));
     return FindMagnitudes({sample_tiles_.get(), sample_parts_.get(), nullptr,
                            static_cast<uint32_t>(tiling.tiles.size())},
                           strides, ks, choices);
@@ -242,8 +242,8 @@ class TopKCodec : public DeviceCodec {
   }
 
   Status UploadThresholds(const std::vector<float>& thresholds) {
-    return context_.coder_stream->CopyIn(device_thresholds_.get(), thresholds.data(),
-                                         thresholds.size() * sizeof(float));
+    return context_.coder_stream->CopyInNow(device_thresholds_.get(), thresholds.data(),
+                                            thresholds.size() * sizeof(float));
   }
 
   const codec::Options::TopK options_;

@@ -201,17 +201,11 @@ inline cudaError_t Give(cudaStream_t handle, Work work) {
   return Give(handle, {std::make_shared<const Work>(std::move(work))});
 }
 
-// A copy as work. Memory of the host that is not page-locked is read now, except in a capture.
-inline Work CopyOf(cudaStream_t stream, void* to, const void* from, size_t bytes,
-                   cudaMemcpyKind kind) {
+// A copy as work. Memory of the host is read when the copy runs, also if it is not page-locked,
+// because some GPUs read such memory themselves.
+inline Work CopyOf(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
   const auto* source = static_cast<const std::byte*>(from);
   auto* target = static_cast<std::byte*>(to);
-  if (kind == cudaMemcpyHostToDevice && StreamOf(stream).capture == nullptr &&
-      !Device::Get().IsLocked(from, bytes)) {
-    return {[to, staged = std::vector<std::byte>(source, source + bytes)] {
-      std::memcpy(to, staged.data(), staged.size());
-    }};
-  }
   Work copy{[=] { std::memcpy(to, from, bytes); }};
   if (kind == cudaMemcpyHostToDevice) copy.source = {source, bytes};
   if (kind == cudaMemcpyDeviceToHost) copy.target = {target, bytes};
@@ -293,7 +287,7 @@ inline cudaError_t cudaHostUnregister(void* memory) {
 inline cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
                                    cudaStream_t stream) {
   if (bytes == 0) return cudaSuccess;
-  return cuda_on_host::Give(stream, cuda_on_host::CopyOf(stream, to, from, bytes, kind));
+  return cuda_on_host::Give(stream, cuda_on_host::CopyOf(to, from, bytes, kind));
 }
 inline cudaError_t cudaMemsetAsync(void* memory, int value, size_t bytes, cudaStream_t stream) {
   return cuda_on_host::Give(stream, cuda_on_host::Work{[=] { std::memset(memory, value, bytes); }});

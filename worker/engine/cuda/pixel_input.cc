@@ -50,10 +50,9 @@ Result<std::unique_ptr<PixelInput>> PixelInput::Make(const kernels::PixelRule& r
 
 Status PixelInput::Upload(const Net::Feed& feed) {
   const Buffer& buffer = buffers_[next_buffer_];
-  // Copies the random numbers first: their memory is not page-locked, so their copy may block until
-  // all copies that were launched before it are done.
+  // Unlike the bytes, the random numbers are not page-locked.
   TERN_RETURN_IF_ERROR(
-      upload_stream_->CopyIn(buffer.draws.get(), feed.draws.data(), feed.draws.size_bytes()));
+      upload_stream_->CopyInNow(buffer.draws.get(), feed.draws.data(), feed.draws.size_bytes()));
   TERN_RETURN_IF_ERROR(
       upload_stream_->CopyIn(buffer.bytes.get(), feed.bytes.data(), feed.bytes.size_bytes()));
   return upload_done_->Record(*upload_stream_);

@@ -13,6 +13,14 @@ namespace {
 using Presence = Roster::Worker::Presence;
 
 constexpr uint64_t kLateRoundsPerLog = 100;  // a worker's late rounds between two log lines
+// A worker that plans its network for longer than this many start timeouts counts as lost.
+constexpr int kStartsToPlan = 10;
+
+Time PlanningTimeOf(const Roster::Worker& worker) {
+  constexpr double kMaxSeconds = 1e9;  // a worker may send any number
+  const double seconds = worker.counters.planning_s();
+  return Time(static_cast<int64_t>(seconds > 0 ? 1e9 * std::min(seconds, kMaxSeconds) : 0));
+}
 
 }  // namespace
 
@@ -91,6 +99,10 @@ void Liveness::LogWhoIsAwaited(Time now, ControlActions* out) {
     const bool is_awaited =
         worker.is_awaited || (waits_for_lost && worker.presence == Presence::kLost);
     if (job_.running() ? is_awaited : !worker.live()) names.push_back(Cat("worker ", rank));
+    const Time planning = PlanningTimeOf(worker);
+    if (job_.running() && worker.live() && planning > kAwaitedLogInterval)
+      names.push_back(
+          Cat("worker ", rank, " (it plans its network for ", SecondsText(planning), ")"));
   }
   for (const auto& [shard, follower] : job_.roster.shards) {
     if (follower.is_silent) names.push_back(Cat("server shard ", shard));
@@ -160,6 +172,10 @@ void Liveness::CheckSilence(uint32_t rank, Time now, ControlActions* out) {
                now, out);
     worker.is_stuck = worker.presence == Presence::kLost;
     return;
+  }
+  if (job_.running() && PlanningTimeOf(worker) > kStartsToPlan * timings.start_timeout) {
+    return HandleLoss(rank, {"it plans its network for " + SecondsText(PlanningTimeOf(worker))},
+                      now, out);
   }
   const bool is_closed = worker.closed_at != Time{};
   if ((silence > timings.suspect_after || is_closed) && !worker.suspect) {

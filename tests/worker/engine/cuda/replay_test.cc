@@ -96,9 +96,8 @@ TEST_F(ReplayTest, EndedPassStops) {
   EXPECT_TRUE(net->status().ok()) << "that is no error";
 }
 
-// Stage uploads the next step's batch, and Forward then does not upload this batch again. Here
-// Stage copies at once, so later changes of the bytes have no effect. Forward uploads a batch that
-// was not staged.
+// Stage uploads the next step's batch, and Forward then does not upload this batch again: changes
+// of the bytes after that copy have no effect. Forward uploads a batch that was not staged.
 TEST_F(ReplayTest, StagedBatchIsUploadedOnce) {
   Problem problem(MakeChain("dense { outputs: 10 }", MakeImageShape(1, 8, 8), 10), 3);
   auto net = problem.MakeNet(true, Precision::kFp32, kernels::PixelRule{.channels = {{}}});
@@ -113,6 +112,7 @@ TEST_F(ReplayTest, StagedBatchIsUploadedOnce) {
     feed.step = step + 1;
     net->Stage(feed);
     net->Backward(nullptr);
+    cuda_on_host::Device::Get().FinishAll();
     return loss;
   };
   const double loss_of_bytes = loss_of_step(1);

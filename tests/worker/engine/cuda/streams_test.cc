@@ -2,6 +2,9 @@
 #include <cuda_runtime.h>
 #include <gmock/gmock.h>
 
+#include <cstdint>
+#include <vector>
+
 #include "common/codec/codecs.h"
 #include "worker/device/device.h"
 #include "worker/device/device_model.h"
@@ -24,6 +27,32 @@ TEST(DeviceStreams, CodingHasPriorityOverSteps) {
   cudaDeviceGetStreamPriorityRange(&least_priority, &greatest_priority);
   EXPECT_THAT(cuda_on_host::stream_priorities,
               testing::ElementsAre(least_priority, greatest_priority));
+}
+
+// More copies than a stream has slots, of more bytes each time, from memory that is overwritten at
+// once. A copy from the vector itself would be seen by the stand-in.
+TEST(DeviceStreams, CopyInNowHasReadItsSource) {
+  auto stream = device::Stream::Make();
+  constexpr uint32_t kCopies = 100, kMost = 200 * kCopies;
+  const auto memory = device::AllocateDevice(kCopies * kMost);
+  ASSERT_TRUE(stream.ok() && memory.ok());
+  auto* bytes = static_cast<uint8_t*>(memory->get());
+  std::vector<uint8_t> source;
+  for (uint8_t i = 0; i < kCopies; ++i) {
+    source.assign(200 * (i + 1), i);
+    ASSERT_TRUE((*stream)->CopyInNow(bytes + i * kMost, source.data(), source.size()).ok());
+    source.assign(source.size(), 255);
+  }
+  std::vector<uint8_t> arrived(kCopies * kMost);
+  ASSERT_TRUE((*stream)->CopyOut(arrived.data(), bytes, arrived.size()).ok());
+  ASSERT_TRUE((*stream)->Wait().ok());
+  for (uint8_t i = 0; i < kCopies; ++i) {
+    EXPECT_EQ(arrived[i * kMost], i);
+    EXPECT_EQ(arrived[i * kMost + 200 * (i + 1) - 1], i);
+  }
+  source.assign(kMost, 5);
+  ASSERT_TRUE((*stream)->CopyInNow(bytes, source.data(), source.size()).ok());
+  stream->reset();  // waits for the copy, whose source it frees
 }
 
 // A planted fault: the captured function allocates memory, which CUDA does not allow then.

@@ -2,6 +2,8 @@
 // sends heartbeats and hellos.
 #include <gmock/gmock.h>
 
+#include <limits>
+
 #include "tests/common/protocol/members/shard0/shard0.h"
 
 namespace tern::protocol::test {
@@ -38,6 +40,54 @@ pb::Hello HelloOfStuckProcess(uint64_t progress, bool fresh) {
   hello.set_fresh(fresh);
   hello.set_progress(progress);
   return hello;
+}
+
+// Worker 0 advances; worker 1 says that it has planned its network for `begun` and so on.
+ControlActions PlanFor(Time begun, Time time, Shard0* shard0) {
+  ControlActions all_actions;
+  for (Time passed{}; passed < time; passed += milliseconds(500)) {
+    Shard0::Append(shard0->PassTime(milliseconds(500), {0}), &all_actions);
+    Message beat = HeartbeatMessage(1, 11, 0, kProgress, true);
+    beat.head.mutable_heartbeat()->mutable_counters()->set_planning_s(Seconds(begun + passed));
+    Shard0::Append(shard0->Deliver(101, beat), &all_actions);
+  }
+  return all_actions;
+}
+
+TEST(PlanningWorker, IsNamedAndHasMoreTimeThanOneThatIsStuck) {
+  Shard0 shard0(OnLoss::kFail);
+  shard0.GatherWorkers();
+  const ControlActions out = PlanFor(milliseconds(1), milliseconds(20'000), &shard0);
+  EXPECT_EQ(Shard0::AbortTo(100, out).sentence(), "");
+  EXPECT_THAT(Shard0::LogOf(out),
+              HasSubstr("still waiting for worker 1 (it plans its network for 7.5 s)"));
+  shard0.Deliver(101, HeartbeatMessage(1, 11, 0, kProgress, true));
+  EXPECT_THAT(Shard0::LogOf(HangFor(milliseconds(9'000), &shard0)), Not(HasSubstr("plans")));
+}
+
+TEST(PlanningWorker, IsLostAfterTenTimesTheStart) {
+  Shard0 shard0(OnLoss::kFail);
+  shard0.GatherWorkers();
+  const Time start_timeout = TestOptions(1, 2, OnLoss::kFail).timings.start_timeout;
+  const ControlActions before =
+      PlanFor(10 * start_timeout - milliseconds(600), milliseconds(1'000), &shard0);
+  EXPECT_EQ(Shard0::AbortTo(100, before).sentence(), "");
+  const ControlActions after = PlanFor(10 * start_timeout, milliseconds(2'000), &shard0);
+  EXPECT_THAT(Shard0::AbortTo(100, after).sentence(),
+              HasSubstr("was lost at round 1: it plans its network for "));
+}
+
+TEST(PlanningWorker, MaySendAnyNumber) {
+  for (const double seconds :
+       {-1.0, std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
+    Shard0 shard0(OnLoss::kFail);
+    shard0.GatherWorkers();
+    Message beat = HeartbeatMessage(1, 11, 0);
+    beat.head.mutable_heartbeat()->mutable_counters()->set_planning_s(seconds);
+    shard0.Deliver(101, beat);
+    const ControlActions out = shard0.PassTime(milliseconds(100), {0});
+    EXPECT_EQ(Shard0::AbortTo(100, out).has_sentence(), seconds > 0) << seconds;
+  }
 }
 
 TEST(StuckWorker, DoesNotComeBackUntilItAdvances) {
