@@ -50,6 +50,8 @@ BARS = {
     "weights ToKernels": Bar(32, 0),
     "weights FromKernels": Bar(40, 0),
     "pool CallForEachElement": Bar(56, 0),
+    "depthwise ComputeStrips": Bar(96, 2304),
+    "depthwise SumTaps": Bar(128, 16384),
     "elementwise CallForEachElement": Bar(24, 0),
     "onebit SignsOfTiles": Bar(40, 0),
     "onebit MeansOfGroups": Bar(72, 0),
