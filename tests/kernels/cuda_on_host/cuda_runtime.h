@@ -296,13 +296,18 @@ inline cudaError_t cudaMemset(void* memory, int value, size_t bytes) {
   return cudaMemsetAsync(memory, value, bytes, nullptr);
 }
 // On the legacy stream. May return before a copy on the device, or from memory of the host that is
-// not page-locked.
+// not page-locked, which it has read by then.
 inline cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
-  const cudaError_t error = cudaMemcpyAsync(to, from, bytes, kind, nullptr);
   cuda_on_host::Device& device = cuda_on_host::Device::Get();
-  const bool waits = kind == cudaMemcpyDeviceToHost ||
-                     (kind == cudaMemcpyHostToDevice && device.IsLocked(from, bytes));
-  if (error == cudaSuccess && waits) device.Finish(device.legacy());
+  if (kind == cudaMemcpyHostToDevice && !device.IsLocked(from, bytes)) {
+    const auto* source = static_cast<const std::byte*>(from);
+    return cuda_on_host::Give(
+        nullptr, cuda_on_host::Work{[to, staged = std::vector(source, source + bytes)] {
+          std::memcpy(to, staged.data(), staged.size());
+        }});
+  }
+  const cudaError_t error = cudaMemcpyAsync(to, from, bytes, kind, nullptr);
+  if (error == cudaSuccess && kind != cudaMemcpyDeviceToDevice) device.Finish(device.legacy());
   return error;
 }
 
