@@ -11,10 +11,9 @@ namespace tern::models {
 namespace {
 
 constexpr const LayerRules* kRules[] = {
-    &kConvRules,   &kMaxPoolRules,   &kAvgPoolRules,     &kDenseRules,
-    &kReluRules,   &kBatchNormRules, &kLrnRules,         &kDropoutRules,
-    &kConcatRules, &kAddRules,       &kStandardizeRules, &kSoftmaxLossRules,
-    &kGeluRules,   &kScaleRules,
+    &kConvRules,        &kMaxPoolRules,     &kAvgPoolRules, &kDenseRules,  &kReluRules,
+    &kBatchNormRules,   &kLrnRules,         &kDropoutRules, &kConcatRules, &kAddRules,
+    &kStandardizeRules, &kSoftmaxLossRules, &kGeluRules,    &kScaleRules,
 };
 
 Status CheckInit(const std::string& key, const pb::Init& init) {
@@ -65,7 +64,9 @@ Status CompleteInit(const std::string& key, float constant, pb::Init* init) {
   if (init->kind_case() == pb::Init::KIND_NOT_SET) init->set_constant(constant);
   if (init->has_he()) init->mutable_he()->set_fan_out(init->he().fan_out());
   if (init->has_dirac())
-    return BadLayer(key + " is dirac; it must be another one here, because dirac is for weights of conv and dense");
+    return BadLayer(
+        key +
+        " is dirac; it must be another one here, because dirac is for weights of conv and dense");
   return CheckInit(key, *init);
 }
 

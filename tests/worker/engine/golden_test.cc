@@ -243,8 +243,8 @@ INSTANTIATE_TEST_SUITE_P(Nets, Golden, testing::ValuesIn(CaseNames()),
 
 TEST(GoldenFile, ContainsEveryKindOfLayerAndIsSmall) {
   EXPECT_GE(CaseNames().size(), 90u);
-  for (const char* kind : {"conv", "maxPool", "avgPool", "dense", "relu", "gelu", "scale", "batchNorm",
-                           "lrn", "concat", "add", "standardize", "softmaxLoss"}) {
+  for (const char* kind : {"conv", "maxPool", "avgPool", "dense", "relu", "gelu", "scale",
+                           "batchNorm", "lrn", "concat", "add", "standardize", "softmaxLoss"}) {
     const bool is_found = std::any_of(
         GoldenTensors().metadata.begin(), GoldenTensors().metadata.end(), [&](const auto& entry) {
           return entry.second.find(std::string("\"") + kind + "\":") != std::string::npos;

@@ -15,11 +15,11 @@ class Gelu : public Layer {
   Value Forward(Program* program, const std::vector<Value>& inputs) override {
     input_ = inputs[0];
     const Value output = program->NewValue(input_.image);
-    program->Call("GELU", {input_, output},
-                  [n = ElementsOf(*program, input_), type = program->type()](auto stream,
-                                                                             const auto& data) {
-                    return kernels::GeluForwardOnDevice(stream, type, data[0], n, data[1]);
-                  });
+    program->Call(
+        "GELU", {input_, output},
+        [n = ElementsOf(*program, input_), type = program->type()](auto stream, const auto& data) {
+          return kernels::GeluForwardOnDevice(stream, type, data[0], n, data[1]);
+        });
     return output;
   }
 
@@ -27,12 +27,11 @@ class Gelu : public Layer {
                               const std::vector<bool>& wanted) override {
     if (!wanted[0]) return {Value()};
     const Value input_gradient = program->InPlaceOrNew(gradient);
-    program->Call("GELU, backward", {input_, gradient, input_gradient},
-                  [n = ElementsOf(*program, input_), type = program->type()](auto stream,
-                                                                             const auto& data) {
-                    return kernels::GeluBackwardOnDevice(stream, type, data[0], data[1], n,
-                                                         data[2]);
-                  });
+    program->Call(
+        "GELU, backward", {input_, gradient, input_gradient},
+        [n = ElementsOf(*program, input_), type = program->type()](auto stream, const auto& data) {
+          return kernels::GeluBackwardOnDevice(stream, type, data[0], data[1], n, data[2]);
+        });
     return {Value{input_.image, input_gradient.buffer, input_gradient.is_shared}};
   }
 
