@@ -116,7 +116,8 @@ void Connections::OnDisconnected(int fd, Time now) {
     const bool is_timeout = failure == Failure::kUnknown && connection != connections_.end() &&
                             now - connection->second.accepted_at >= kHandshakeTimeout;
     (is_timeout ? num_timeouts_ : num_failed_).Add();
-    if (connection != connections_.end()) LogFailure(connection->second.origin, is_timeout, now);
+    // A connection that was closed before OnAccepted looked at it has no origin.
+    LogFailure(connection == connections_.end() ? "" : connection->second.origin, is_timeout, now);
   }
   if (connection != connections_.end()) Drop(connection);
 }
@@ -137,7 +138,8 @@ void Connections::LogFailure(const std::string& origin, bool is_timeout, Time no
       is_timeout  ? "it was not completed in time"
       : has_keys_ ? "it has no keys, or does not expect the key of this server"
                   : "it expects a server with keys (security: curve), or is no daemon of Tern";
-  LOG(WARNING) << "the handshake of a connection from " << OriginText(origin)
+  LOG(WARNING) << "the handshake of a connection "
+               << (origin.empty() ? "that is closed already" : Cat("from ", OriginText(origin)))
                << " failed: " << reason;
 }
 
