@@ -128,7 +128,7 @@ struct Gathering {
 };
 
 template <typename Reading, typename T, uint32_t kCount>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, 2)
     ComputeStrips(Strips strips, Channels channels, const T* from, const T* weight, const T* bias,
                   bool has_relu, T* to) {
   __shared__ BlockTaps<kCount> taps;
