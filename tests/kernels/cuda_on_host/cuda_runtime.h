@@ -290,6 +290,7 @@ inline cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cud
   return cuda_on_host::Give(stream, cuda_on_host::CopyOf(to, from, bytes, kind));
 }
 inline cudaError_t cudaMemsetAsync(void* memory, int value, size_t bytes, cudaStream_t stream) {
+  if (bytes == 0) return cudaSuccess;
   return cuda_on_host::Give(stream, cuda_on_host::Work{[=] { std::memset(memory, value, bytes); }});
 }
 inline cudaError_t cudaMemset(void* memory, int value, size_t bytes) {
@@ -298,6 +299,7 @@ inline cudaError_t cudaMemset(void* memory, int value, size_t bytes) {
 // On the legacy stream. May return before a copy on the device, or from memory of the host that is
 // not page-locked, which it has read by then.
 inline cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
+  if (bytes == 0) return cudaSuccess;
   cuda_on_host::Device& device = cuda_on_host::Device::Get();
   if (kind == cudaMemcpyHostToDevice && !device.IsLocked(from, bytes)) {
     const auto* source = static_cast<const std::byte*>(from);
