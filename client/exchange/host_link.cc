@@ -26,15 +26,17 @@ constexpr int kMaxMessagesATurn = 256;
 constexpr const char* kLockName = "leader.lock";
 constexpr const char* kSocketName = "leader.socket";
 
+// Whether the plan has this cell, which is one for pushes.
+bool HasCell(const protocol::ExchangePlan& plan, const protocol::Cell& cell) {
+  return cell.bucket < plan.buckets.size() && cell.chunk < plan.buckets[cell.bucket].chunks.size();
+}
+
 protocol::HostLeader::Options LeaderOptions(const setup::Setup& setup, uint32_t rank) {
   protocol::HostLeader::Options options;
   options.rank = rank;
   options.workers = setup.plan.workers;
   options.patience = kPatience;
-  options.has_cell = [&setup](const protocol::Cell& cell) {
-    return cell.bucket < setup.plan.buckets.size() &&
-           cell.chunk < setup.plan.buckets[cell.bucket].chunks.size();
-  };
+  options.has_cell = [&setup](const protocol::Cell& cell) { return HasCell(setup.plan, cell); };
   options.open = [&setup](const protocol::Cell& cell, uint64_t round) {
     return protocol::MakePushCell(setup.plan, setup.plan.chunk(cell.bucket, cell.chunk))
         .open(round);
@@ -156,7 +158,7 @@ void HostLink::ReceiveAsMember(Time now, protocol::SessionActions* out) {
     }
     const pb::Outcome& sum = message.head.sum();
     const protocol::Cell cell{protocol::Kind::kPush, sum.bucket(), sum.chunk()};
-    if (!message.head.has_sum() || !LeaderOptions(setup_, rank_).has_cell(cell)) continue;
+    if (!message.head.has_sum() || !HasCell(setup_.plan, cell)) continue;
     pause_ = kFirstPause;
     session_.OnMessage(protocol::LaneOf(setup_.plan, cell), message, now, out);
   }

@@ -52,12 +52,12 @@ inline float KthLargestMagnitude(std::span<const float> values, uint64_t k) {
   return KthLargest(values, k, [](float v) { return std::abs(v); });
 }
 
-// The same if more than k of the values have at least the magnitude `least`.
-inline float KthLargestMagnitudeFrom(std::span<const float> values, uint64_t k, float least) {
-  std::vector<float> candidates(values.size() + kernels::kListRoom);
-  const size_t num_candidates =
-      kernels::CollectAtLeast(values.data(), values.size(), least, candidates.data());
-  return KthLargestMagnitude(std::span(candidates).first(num_candidates), k);
+// The same if `count` of the values, at least k, have at least the magnitude `least`.
+inline float KthLargestMagnitudeFrom(std::span<const float> values, uint64_t k, float least,
+                                     uint64_t count) {
+  std::vector<float> candidates(count + kernels::kListRoom);
+  kernels::CollectAtLeast(values.data(), values.size(), least, candidates.data());
+  return KthLargestMagnitude(std::span(candidates).first(count), k);
 }
 
 }  // namespace tern::codec

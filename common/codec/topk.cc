@@ -43,10 +43,10 @@ class TopK : public SparseCodec {
     for (uint64_t i = plan.first; i < values.size(); i += plan.stride) sample.push_back(values[i]);
     float threshold = KthLargestMagnitude(sample, plan.k);
     for (int i = 0; i < TopKThreshold::kMaxAdaptations && !plan.is_exact; ++i) {
-      const auto next_step = threshold_.Adapt(
-          plan, kernels::CountAtLeast(values.data(), values.size(), threshold), &threshold);
+      const uint64_t count = kernels::CountAtLeast(values.data(), values.size(), threshold);
+      const auto next_step = threshold_.Adapt(plan, count, &threshold);
       if (next_step == TopKThreshold::NextStep::kExact)
-        return KthLargestMagnitudeFrom(values, plan.num_wanted, threshold);
+        return KthLargestMagnitudeFrom(values, plan.num_wanted, threshold, count);
       if (next_step == TopKThreshold::NextStep::kDone) break;
     }
     return threshold;

@@ -30,7 +30,7 @@ size_t CountAtLeastRef(const float* x, size_t n, float threshold);
 // ListOnes and CollectAtLeast may write so many numbers more than they return.
 constexpr size_t kListRoom = 16;
 // Writes those of x[0, n) that have at least the magnitude `threshold` to `out`, in order, and
-// returns their number. `out` has room for n + kListRoom numbers.
+// returns their number. `out` has room for kListRoom numbers more.
 size_t CollectAtLeast(const float* x, size_t n, float threshold, float* out);
 size_t CollectAtLeastRef(const float* x, size_t n, float threshold, float* out);
 // Writes the positions of the ones among bits [begin, end) of a row, relative to `begin`, to

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <fstream>
@@ -13,6 +14,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "common/base/clock.h"
 #include "common/base/log_sink.h"
@@ -43,11 +45,15 @@ inline pb::Envelope NumberedEnvelope(uint64_t number) {
 // Counts the lines of the log, warnings and errors, that begin with a text.
 class LogLines {
  public:
-  explicit LogLines(const std::string& begin) {
-    begin_ = begin;
+  // Counts warnings that begin with one of these texts.
+  explicit LogLines(std::vector<std::string> begins) {
+    begins_ = std::move(begins);
     number_ = 0;
     old_sink_ = SetLogSink([](const LogRecord& record) {
-      if (record.level >= LogLevel::kWARNING && record.message.starts_with(begin_)) ++number_;
+      const bool is_counted = std::any_of(begins_.begin(), begins_.end(), [&](const auto& begin) {
+        return record.message.starts_with(begin);
+      });
+      if (record.level >= LogLevel::kWARNING && is_counted) ++number_;
     });
   }
   ~LogLines() { SetLogSink(old_sink_); }
@@ -59,7 +65,7 @@ class LogLines {
 
  private:
   // Static, because a LogSink is a function. A test has one such object at a time.
-  inline static std::string begin_;
+  inline static std::vector<std::string> begins_;
   inline static std::atomic<int> number_{0};
   LogSink old_sink_ = nullptr;
 };

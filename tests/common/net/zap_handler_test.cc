@@ -180,7 +180,7 @@ TEST_F(WithoutKeys, ConnectionsThatCannotBeAcceptedAreLoggedOnce) {
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   rlimit old_limit{};
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &old_limit), 0);
-  const LogLines lines("cannot accept a connection");
+  const LogLines lines({"cannot accept a connection"});
   // From now on, this process can open no more files.
   rlimit limit = old_limit;
   limit.rlim_cur = static_cast<rlim_t>(clients.back());
