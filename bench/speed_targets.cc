@@ -318,7 +318,7 @@ void MeasureApplying(const Setting& setting, Floats* weights) {
   update::Step step{.learning_rate = 1e-6};
   RoundTimer rounds;
   const codec::Codec::BlockVisitor update_block = [&](uint64_t first, std::span<const float> g) {
-    (*optimizer)->Update(w + first, g.data(), first, g.size(), step, 0);
+    (*optimizer)->Update(w + first, g.data(), first, g.size(), step, {});
   };
   rounds.AddFunction("tern", [&] {  // A worker does the same, in blocks that stay in the cache.
     if (!codec->DecodeInBlocks(planes, segment, kWorkers, 2.5f, update_block).ok()) std::exit(1);

@@ -59,5 +59,8 @@ pb::NetDef InceptionBn(const BuildRequest& request);
 // MobileNet of arXiv 1704.04861. model.width_multiplier multiplies the numbers of channels; with 1
 // there are 4,231,976 parameters.
 pb::NetDef MobileNet(const BuildRequest& request);
+// The network of "94% on CIFAR-10 in 3.29 seconds on a single GPU" (arXiv 2404.00498): 1,972,792
+// parameters. Its first layer whitens patches of 2 x 2 pixels: `tern whiten` computes the weights.
+pb::NetDef Airbench94(const BuildRequest& request);
 
 }  // namespace tern::models

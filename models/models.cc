@@ -39,6 +39,7 @@ constexpr Builder kBuilders[] = {
     {"resnet110", &ResNet110, kNoArguments, {3, 32, 10}},
     {"resnet152", &ResNet152, kNoArguments, {3, 224, 1000}},
     {"mobilenet", &MobileNet, kWidth, {3, 224, 1000}},
+    {"airbench94", &Airbench94, kNoArguments, {3, 32, 10}},
 };
 
 Status BadModel(const std::string& message) { return Status(Code::kBadJob, message); }

@@ -42,6 +42,12 @@ pb::Init He(bool fan_out) {
   return init;
 }
 
+pb::Init Dirac() {
+  pb::Init init;
+  init.mutable_dirac();
+  return init;
+}
+
 void NetBuilder::InitConvs(pb::Init weight, pb::Init bias) {
   conv_weight_ = std::move(weight);
   conv_bias_ = std::move(bias);
@@ -79,8 +85,10 @@ void NetBuilder::Dense(const std::string& name, uint32_t outputs) {
   *dense->mutable_bias_init() = dense_bias_;
 }
 
-void NetBuilder::BatchNorm(const std::string& name, float epsilon) {
-  AddLayer(name)->mutable_batch_norm()->set_epsilon(epsilon);
+void NetBuilder::BatchNorm(const std::string& name, float epsilon, float momentum) {
+  pb::BatchNormDef* norm = AddLayer(name)->mutable_batch_norm();
+  norm->set_epsilon(epsilon);
+  norm->set_momentum(momentum);
 }
 
 void NetBuilder::MaxPool(const std::string& name, const PoolShape& shape) {
@@ -89,6 +97,10 @@ void NetBuilder::MaxPool(const std::string& name, const PoolShape& shape) {
 
 void NetBuilder::AvgPool(const std::string& name, const PoolShape& shape) {
   SetPool(shape, AddLayer(name)->mutable_avg_pool());
+}
+
+void NetBuilder::GlobalMaxPool(const std::string& name) {
+  AddLayer(name)->mutable_max_pool()->set_global(true);
 }
 
 void NetBuilder::GlobalAvgPool(const std::string& name) {
@@ -117,8 +129,8 @@ void NetBuilder::Concat(const std::string& name, std::vector<std::string> tensor
   AddLayer(name)->mutable_concat();
 }
 
-pb::NetDef NetBuilder::Finish() {
-  AddLayer("loss")->mutable_softmax_loss();
+pb::NetDef NetBuilder::Finish(float label_smoothing) {
+  AddLayer("loss")->mutable_softmax_loss()->set_label_smoothing(label_smoothing);
   return std::move(net_);
 }
 

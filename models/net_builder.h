@@ -17,6 +17,8 @@ pb::Init TruncatedNormalStd(float std);
 pb::Init Xavier();
 // He's initialization: normal, with variance 2 / fan_out if `fan_out`, else 2 / fan_in.
 pb::Init He(bool fan_out);
+// The first outputs copy the inputs (DiracDef).
+pb::Init Dirac();
 
 struct ConvShape {
   uint32_t outputs = 0, kernel = 0;
@@ -48,17 +50,22 @@ class NetBuilder {
   // Each of the next functions adds a layer of its kind; Add and Concat read the given tensors.
   void Conv(const std::string& name, const ConvShape& shape);
   void Dense(const std::string& name, uint32_t outputs);
-  void BatchNorm(const std::string& name, float epsilon = 1e-5f);
+  void BatchNorm(const std::string& name, float epsilon = 1e-5f, float momentum = 0.1f);
   void Relu(const std::string& name) { AddLayer(name)->mutable_relu(); }
+  void Gelu(const std::string& name) { AddLayer(name)->mutable_gelu(); }
+  void Scale(const std::string& name, float factor) {
+    AddLayer(name)->mutable_scale()->set_factor(factor);
+  }
   void MaxPool(const std::string& name, const PoolShape& shape);
   void AvgPool(const std::string& name, const PoolShape& shape);
+  void GlobalMaxPool(const std::string& name);
   void GlobalAvgPool(const std::string& name);
   void Lrn(const std::string& name, uint32_t size, float alpha, float beta, float k);
   void Dropout(const std::string& name, double rate);
   void Add(const std::string& name, std::vector<std::string> tensors);
   void Concat(const std::string& name, std::vector<std::string> tensors);
   // Adds the loss and returns the net. No call may follow.
-  pb::NetDef Finish();
+  pb::NetDef Finish(float label_smoothing = 0);
 
  private:
   // Adds a layer with that name; the caller sets its kind.

@@ -32,6 +32,7 @@ packages=(
   nlohmann-json3-dev     # JSON lines, headers of safetensors
   libmicrohttpd-dev      # metrics and status over HTTP
   libboost-dev           # Boost.Beast: `tern top` reads the status over HTTP
+  libeigen3-dev          # Eigen: eigenvectors of a covariance, for `tern whiten`
   libncurses-dev         # `tern top` in the terminal
   # To test.
   libgtest-dev           # GoogleTest

@@ -28,7 +28,7 @@
 #include "models/graph/tensor_table.h"
 #include "models/models.h"
 #include "setup/environment.h"
-#include "setup/weight_decay.h"
+#include "setup/tensor_rates.h"
 
 namespace tern::setup {
 
@@ -154,7 +154,7 @@ namespace {
 Status SetPlanAndCheckUpdates(Setup* setup) {
   auto optimizer = update::MakeOptimizer(setup->job.train().optimizer(), 0);
   if (!optimizer.ok()) return optimizer.status();
-  TERN_RETURN_IF_ERROR(CheckWeightDecay(setup->job, setup->table));
+  TERN_RETURN_IF_ERROR(CheckTensorRates(setup->job, setup->table));
   TERN_RETURN_IF_ERROR(SetPlan(setup->job, (*optimizer)->StateArrays().size(), setup));
   setup->plan.num_statistics = setup->table.statistics_total;
   return update::Schedule::Make(setup->job.train(), 1).status();

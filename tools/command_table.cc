@@ -120,6 +120,19 @@ Command FindLrCommand() {
       &FindLearningRate};
 }
 
+Command WhitenCommand() {
+  return {{"tern whiten",
+           "compute the weights of a network's first layer, which whiten the images",
+           "Writes the file that the job's model.weights names, with the weights of the first "
+           "convolution alone: those with which its outputs, over all patches of the training "
+           "images, are uncorrelated and of equal size. The job trains the other tensors, which "
+           "model.new_tensors names, and may freeze this one. Never overwrites a file.",
+           {kJob},
+           {{"images", "N", "5000", "From how many of the training images, the first ones."},
+            kSetFlag}},
+          &WhitenJob};
+}
+
 Command ClassifyCommand() {
   return {
       {"tern classify",
@@ -312,10 +325,10 @@ Command DocsCommand() {
 
 const std::vector<Command>& Commands() {
   static const std::vector<Command> commands = {
-      RunCommand(),    LaunchCommand(),   MemberCommand(), InitCommand(),      SweepCommand(),
-      FindLrCommand(), ClassifyCommand(), TopCommand(),    StatusCommand(),    CheckCommand(),
-      DoctorCommand(), ConfigCommand(),   KeysCommand(),   ModelCommand(),     PackCommand(),
-      OnnxCommand(),   ForecastCommand(), DocsCommand(),   LaunchHostCommand()};
+      RunCommand(),    LaunchCommand(), MemberCommand(),   InitCommand(), SweepCommand(),
+      FindLrCommand(), WhitenCommand(), ClassifyCommand(), TopCommand(),  StatusCommand(),
+      CheckCommand(),  DoctorCommand(), ConfigCommand(),   KeysCommand(), ModelCommand(),
+      PackCommand(),   OnnxCommand(),   ForecastCommand(), DocsCommand(), LaunchHostCommand()};
   return commands;
 }
 

@@ -27,6 +27,8 @@ Status SweepJob(const Arguments& arguments);
 // Trains a job's network for some steps at rising learning rates, and suggests one
 // (find_lr/find_lr.cc).
 Status FindLearningRate(const Arguments& arguments);
+// Computes the weights of a network's first layer from the images (whiten/whiten.cc).
+Status WhitenJob(const Arguments& arguments);
 // Names the classes of images with given weights (classify/classify.cc).
 Status ClassifyImages(const Arguments& arguments);
 // Prints a job with all defaults (config.cc).

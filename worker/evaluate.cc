@@ -29,7 +29,7 @@ Result<std::unique_ptr<Evaluator>> Evaluator::Make(const setup::Setup& setup,
                                                    client::Progress& progress,
                                                    engine::Device device) {
   const bool takes_bytes = device == engine::Device::kCuda;
-  std::unique_ptr<Evaluator> evaluator(new Evaluator(setup, test, progress, takes_bytes));
+  std::unique_ptr<Evaluator> evaluator(new Evaluator(setup, test, progress));
   engine::Net::Options options = {.device = device,
                                   .batch = evaluator->batch_,
                                   .is_training = false,
@@ -38,18 +38,19 @@ Result<std::unique_ptr<Evaluator>> Evaluator::Make(const setup::Setup& setup,
   if (arenas.frozen != nullptr) options.freeze = setup::FrozenPatterns(setup.job);
   auto net = engine::Net::Make(setup.net, options, arenas);
   if (!net.ok()) return net.status();
-  evaluator->net_ = std::move(*net);
+  evaluator->net_ =
+      std::make_unique<ViewedNet>(std::move(*net), setup.net, evaluator->batch_,
+                                  setup.job.evaluation().views(), test.rule(), takes_bytes);
   return evaluator;
 }
 
 Evaluator::Evaluator(const setup::Setup& setup, const data::Samples& test,
-                     client::Progress& progress, bool takes_bytes)
+                     client::Progress& progress)
     : test_samples_(test),
       progress_(progress),
       batch_(setup.job.evaluation().batch()),
       threads_(setup.job.data().threads()),
-      classes_(setup.net.classes()),
-      takes_bytes_(takes_bytes) {}
+      classes_(setup.net.classes()) {}
 
 Result<engine::Score> Evaluator::Run(uint32_t part, uint32_t num_parts,
                                      client::Confusion* confusion) {
@@ -63,7 +64,7 @@ Result<engine::Score> Evaluator::Run(uint32_t part, uint32_t num_parts,
   };
   data::Prefetcher prefetcher(
       test_samples_, batch_samples,
-      {.threads = threads_, .min_images = batch_, .fills_bytes = takes_bytes_});
+      {.threads = threads_, .min_images = batch_, .fills_bytes = net_->takes_bytes()});
   progress_.num_evaluated = 0;
   progress_.num_to_evaluate = range.end - range.begin;
   engine::Score score;
@@ -75,12 +76,9 @@ Result<engine::Score> Evaluator::Run(uint32_t part, uint32_t num_parts,
   for (uint64_t begin = range.begin; begin < range.end; begin += batch_) {
     const Result<const data::Batch*> batch = prefetcher.Next();
     if (!batch.ok()) return batch.status();
-    engine::Net::Feed feed = FeedOf(**batch);
-    feed.scores = scores;
-    net_->Forward(feed, &score);
-    TERN_RETURN_IF_ERROR(net_->status());
-    for (uint32_t n = 0; confusion != nullptr && n < feed.used; ++n) {
-      const auto row = scores.begin() + static_cast<ptrdiff_t>(size_t{n} * classes_);
+    TERN_RETURN_IF_ERROR(net_->Run(**batch, scores, &score));
+    for (size_t n = 0; confusion != nullptr && n < (*batch)->labels.size(); ++n) {
+      const auto row = scores.begin() + static_cast<ptrdiff_t>(n * classes_);
       // If several classes have the largest score, the first of them is predicted.
       const auto predicted = std::max_element(row, row + classes_) - row;
       ++(*confusion)[size_t{(*batch)->labels[n]} * classes_ + static_cast<size_t>(predicted)];

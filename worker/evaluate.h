@@ -1,5 +1,6 @@
 // Computes loss and accuracy on the test set, or on a part of it, with a net that is planned for
-// evaluation: batch norm uses its running statistics, and dropout is off.
+// evaluation: batch norm uses its running statistics, and dropout is off. The scores of an image
+// are the mean of those of the views that the job's evaluation.views names.
 #pragma once
 
 #include <memory>
@@ -13,6 +14,7 @@
 #include "worker/data/batches.h"
 #include "worker/data/samples.h"
 #include "worker/engine/net.h"
+#include "worker/viewed_net.h"
 
 namespace tern::worker {
 
@@ -44,14 +46,12 @@ class Evaluator {
                             client::Confusion* confusion = nullptr);
 
  private:
-  Evaluator(const setup::Setup& setup, const data::Samples& test, client::Progress& progress,
-            bool takes_bytes);
+  Evaluator(const setup::Setup& setup, const data::Samples& test, client::Progress& progress);
 
   const data::Samples& test_samples_;
   client::Progress& progress_;
   const uint32_t batch_, threads_, classes_;
-  const bool takes_bytes_;  // Whether the net gets images as bytes; otherwise as floats.
-  std::unique_ptr<engine::Net> net_;
+  std::unique_ptr<ViewedNet> net_;
 };
 
 }  // namespace tern::worker

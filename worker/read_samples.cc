@@ -7,6 +7,7 @@
 #include "common/base/clock.h"
 #include "common/base/logging.h"
 #include "common/base/text.h"
+#include "worker/data/datasets.h"
 
 namespace tern::worker {
 namespace {
@@ -33,10 +34,9 @@ Status CheckShape(const setup::Setup& setup, const data::Samples& samples,
                     classes - 1, "; the model has labels 0 to ", setup.net.classes() - 1));
 }
 
-}  // namespace
-
-Result<std::unique_ptr<data::Samples>> ReadSamples(const setup::Setup& setup, const pb::Job& job,
-                                                   data::Split split) {
+// `changed_as`: of which set the augmentation is.
+Result<std::unique_ptr<data::Samples>> Read(const setup::Setup& setup, const pb::Job& job,
+                                            data::Split split, data::Split changed_as) {
   const std::string set_name = split == data::Split::kTrain ? "training" : "test";
   data::ReadOptions options;
   options.channels = setup.net.input().channels();
@@ -45,13 +45,27 @@ Result<std::unique_ptr<data::Samples>> ReadSamples(const setup::Setup& setup, co
     last_logged = Now();
     LOG(INFO) << "scanned " << done << " of " << total << " " << set_name << " images";
   };
-  auto samples = data::Samples::Read(job.data(), job.seed(), split, options);
+  auto dataset = data::ReadDataset(job.data(), split, options);
+  if (!dataset.ok()) return dataset.status();
+  auto samples = data::Samples::Make(std::move(*dataset), job.data(), job.seed(), changed_as);
   if (!samples.ok()) return samples.status();
   TERN_RETURN_IF_ERROR(CheckShape(setup, **samples, set_name));
   LOG(INFO) << (*samples)->count() << " " << set_name << " images in "
             << (*samples)->dataset().classes << " classes, "
             << (*samples)->dataset().damaged_images->count() << " damaged images are left out";
   return samples;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<data::Samples>> ReadSamples(const setup::Setup& setup, const pb::Job& job,
+                                                   data::Split split) {
+  return Read(setup, job, split, split);
+}
+
+Result<std::unique_ptr<data::Samples>> ReadPlainTrainingSamples(const setup::Setup& setup,
+                                                                const pb::Job& job) {
+  return Read(setup, job, data::Split::kTrain, data::Split::kTest);
 }
 
 }  // namespace tern::worker

@@ -16,4 +16,8 @@ namespace tern::worker {
 Result<std::unique_ptr<data::Samples>> ReadSamples(const setup::Setup& setup, const pb::Job& job,
                                                    data::Split split);
 
+// The same for the training set without its augmentation: images are changed as the test set's are.
+Result<std::unique_ptr<data::Samples>> ReadPlainTrainingSamples(const setup::Setup& setup,
+                                                                const pb::Job& job);
+
 }  // namespace tern::worker

@@ -90,7 +90,7 @@ class GuestArenas : public Arenas {
   Result<const float*> RetainGradient(uint64_t, uint32_t, LocalValues*) override {
     return Unsupported();
   }
-  Status MoveLocalPoint(float, const std::vector<float>&, LocalValues*) override {
+  Status MoveLocalPoint(float, const std::vector<kernels::TensorRates>&, LocalValues*) override {
     return Unsupported();
   }
   Status CopyLocalToHost(LocalValues*) override { return Unsupported(); }

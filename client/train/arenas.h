@@ -69,9 +69,9 @@ class Arenas {
   // have copies at a time.
   virtual Result<const float*> RetainGradient(uint64_t round, uint32_t bucket,
                                               LocalValues* local) = 0;
-  // Sets w' = W + U_local(g): OD-SGD's local update with the gradient g. `decay`: by tensor, the
-  // weight decay.
-  virtual Status MoveLocalPoint(float learning_rate, const std::vector<float>& decay,
+  // Sets w' = W + U_local(g): OD-SGD's local update with the gradient g. `rates`: by
+  // tensor.
+  virtual Status MoveLocalPoint(float learning_rate, const std::vector<kernels::TensorRates>& rates,
                                 LocalValues* local) = 0;
   // Copy w' and its state from a device to the host's arrays, and back.
   virtual Status CopyLocalToHost(LocalValues* local) = 0;

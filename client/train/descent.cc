@@ -11,8 +11,8 @@ Descent::Descent(const setup::Setup& setup, Replica& replica, const update::Sche
     : setup_(setup),
       replica_(replica),
       schedule_(schedule),
-      decays_(setup::UpdateDecaysOf(setup.job, setup.table,
-                                    replica.optimizer().needs_loss_gradient())) {}
+      rates_(setup::UpdateRatesOf(setup.job, setup.table,
+                                  replica.optimizer().needs_loss_gradient())) {}
 
 void Descent::MovePoint(uint64_t step) {
   const TraceSpan span("update");
@@ -21,8 +21,8 @@ void Descent::MovePoint(uint64_t step) {
     const uint64_t begin = setup_.plan.tensor_begin[t], count = setup_.plan.tensor_count[t];
     float* const w = replica_.point() + begin;
     float* const g = replica_.gradients() + begin;
-    if (decays_.removed[t] != 0) kernels::AddDecay(g, w, count, -decays_.removed[t], g);
-    replica_.optimizer().Update(w, g, begin, count, update_step, decays_.added[t]);
+    if (rates_.removed_decay[t] != 0) kernels::AddDecay(g, w, count, -rates_.removed_decay[t], g);
+    replica_.optimizer().Update(w, g, begin, count, update_step, rates_.of_tensor[t]);
   }
 }
 

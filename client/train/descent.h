@@ -5,7 +5,7 @@
 #include "client/train/replica.h"
 #include "common/update/schedule.h"
 #include "setup/setup.h"
-#include "setup/weight_decay.h"
+#include "setup/tensor_rates.h"
 
 namespace tern::client {
 
@@ -22,7 +22,7 @@ class Descent {
   const setup::Setup& setup_;
   Replica& replica_;
   const update::Schedule& schedule_;
-  const setup::UpdateDecays decays_;
+  const setup::UpdateRates rates_;
 };
 
 }  // namespace tern::client

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "common/base/trace.h"
-#include "setup/weight_decay.h"
+#include "setup/tensor_rates.h"
 
 namespace tern::client {
 

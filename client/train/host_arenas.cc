@@ -10,15 +10,15 @@ namespace tern::client {
 namespace {
 
 // `optimizer`: null in a client's job, whose programs have the weights.
-setup::UpdateDecays UpdateDecaysFor(const setup::Setup& setup, const update::Optimizer* optimizer) {
-  return setup::UpdateDecaysOf(setup.job, setup.table,
-                               optimizer != nullptr && optimizer->needs_loss_gradient());
+setup::UpdateRates UpdateRatesFor(const setup::Setup& setup, const update::Optimizer* optimizer) {
+  return setup::UpdateRatesOf(setup.job, setup.table,
+                              optimizer != nullptr && optimizer->needs_loss_gradient());
 }
 
 }  // namespace
 
 HostArenas::HostArenas(const setup::Setup& setup, const HostValues& values)
-    : setup_(setup), values_(values), decays_(UpdateDecaysFor(setup, values.optimizer)) {}
+    : setup_(setup), values_(values), rates_(UpdateRatesFor(setup, values.optimizer)) {}
 
 Status HostArenas::AddDecay(uint32_t t, float decay) {
   const uint64_t begin = setup_.plan.tensor_begin[t];
@@ -35,7 +35,7 @@ Status HostArenas::ClipGradients(double max_norm) {
 void HostArenas::Update(uint32_t t, uint64_t first, std::span<const float> mean,
                         const update::Step& step) {
   values_.optimizer->Update(values_.weights + first, mean.data(), first, mean.size(), step,
-                            decays_.added[t]);
+                            rates_.of_tensor[t]);
   UpdateAverage(setup_, values_.weights, first, mean.size(), step.number, values_.average);
 }
 
@@ -60,8 +60,8 @@ Status HostArenas::ApplyTensors(const Sums& sums, uint64_t round, uint32_t bucke
   for (uint32_t t = planned_bucket.first_tensor;
        t < planned_bucket.first_tensor + planned_bucket.tensors; ++t) {
     const uint64_t begin = setup_.plan.tensor_begin[t], count = setup_.plan.tensor_count[t];
-    if (decays_.removed[t] != 0)
-      kernels::AddDecay(means + begin, values_.weights + begin, count, -decays_.removed[t],
+    if (rates_.removed_decay[t] != 0)
+      kernels::AddDecay(means + begin, values_.weights + begin, count, -rates_.removed_decay[t],
                         means + begin);
     Update(t, begin, {means + begin, count}, step);
   }
@@ -88,16 +88,17 @@ Result<const float*> HostArenas::RetainGradient(uint64_t round, uint32_t bucket,
   return static_cast<const float*>(copy.data());
 }
 
-Status HostArenas::MoveLocalPoint(float learning_rate, const std::vector<float>& decay,
+Status HostArenas::MoveLocalPoint(float learning_rate,
+                                  const std::vector<kernels::TensorRates>& rates,
                                   LocalValues* local) {
   float* point = values_.point;
   const float* previous_weights =
       local->reference_weights.empty() ? point : local->reference_weights.data();
-  for (uint32_t t = 0; t < decay.size(); ++t) {
+  for (uint32_t t = 0; t < rates.size(); ++t) {
     const uint64_t begin = setup_.plan.tensor_begin[t];
     local->updater->ComputeLocalWeights(values_.weights + begin, values_.gradients + begin,
                                         previous_weights + begin, learning_rate, point + begin,
-                                        setup_.plan.tensor_count[t], begin, decay[t]);
+                                        setup_.plan.tensor_count[t], begin, rates[t]);
   }
   return Ok();
 }

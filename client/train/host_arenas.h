@@ -7,7 +7,7 @@
 #include "client/train/arenas.h"
 #include "common/base/floats.h"
 #include "setup/setup.h"
-#include "setup/weight_decay.h"
+#include "setup/tensor_rates.h"
 
 namespace tern::client {
 
@@ -24,7 +24,7 @@ class HostArenas : public Arenas {
   Status ResetToGlobal() override;
   Status SaveReference(LocalValues* local) override;
   Result<const float*> RetainGradient(uint64_t round, uint32_t bucket, LocalValues* local) override;
-  Status MoveLocalPoint(float learning_rate, const std::vector<float>& decay,
+  Status MoveLocalPoint(float learning_rate, const std::vector<kernels::TensorRates>& rates,
                         LocalValues* local) override;
   Status CopyLocalToHost(LocalValues*) override { return Ok(); }
   Status CopyLocalFromHost(LocalValues*) override { return Ok(); }
@@ -38,7 +38,7 @@ class HostArenas : public Arenas {
 
   const setup::Setup& setup_;
   const HostValues values_;
-  const setup::UpdateDecays decays_;
+  const setup::UpdateRates rates_;
   Floats means_;  // mean gradients, for ApplyTensors
 };
 

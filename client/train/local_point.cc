@@ -3,7 +3,7 @@
 #include "common/algorithm/facts.h"
 #include "common/algorithm/ranks.h"
 #include "common/base/logging.h"
-#include "setup/weight_decay.h"
+#include "setup/tensor_rates.h"
 
 namespace tern::client {
 namespace {
@@ -33,7 +33,7 @@ LocalValues::LocalValues(const pb::Job& job, size_t elements)
 LocalPoint::LocalPoint(const setup::Setup& setup, Replica& replica)
     : arenas_(replica.arenas()),
       local_values_(setup.job, setup.table.total),
-      decays_(setup::DecaysOf(setup.job, setup.table, pb::WeightDecay::local)) {}
+      rates_(setup::UpdateRatesOf(setup.job, setup.table, false).of_tensor) {}
 
 Status LocalPoint::Begin() {
   TERN_RETURN_IF_ERROR(CopyFromHost());  // a device may still have the state of a previous start

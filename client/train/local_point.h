@@ -39,7 +39,7 @@ class LocalPoint {
   // Sets w' = W + U_local(g): the algorithm's local update with the gradient g.
   Status MovePoint(float learning_rate) {
     const TraceSpan span("update");
-    return arenas_.MoveLocalPoint(learning_rate, decays_, &local_values_);
+    return arenas_.MoveLocalPoint(learning_rate, rates_, &local_values_);
   }
 
   // Copy w' and the state from the device to the host, and back. Without a device they do nothing.
@@ -51,8 +51,8 @@ class LocalPoint {
  private:
   Arenas& arenas_;
   LocalValues local_values_;
-  // By tensor: the weight decay that U_local applies; 0 if the gradient has the weight decay.
-  const std::vector<float> decays_;
+  // By tensor, of U_local. The weight decay is 0 if the gradient has it.
+  const std::vector<kernels::TensorRates> rates_;
 };
 
 }  // namespace tern::client

@@ -35,7 +35,7 @@ void OuterStep::MoveToMean(uint64_t round, uint64_t first, std::span<const float
 
 void OuterStep::StepWithGradients(uint64_t round, uint64_t first) {
   replica_.outer_optimizer()->Update(replica_.parameters() + first, gradients_.data(), first,
-                                     gradients_.size(), {learning_rate_, round}, 0);
+                                     gradients_.size(), {learning_rate_, round}, {});
 }
 
 }  // namespace tern::client

@@ -204,6 +204,8 @@ class Codec {
   // Whether Prepare and Encode get values that Rotate has rotated. Decode and its relatives rotate
   // back, so that their values are gradients with any codec.
   virtual bool rotates() const { return false; }
+  // The name of the codec that encodes what is rotated.
+  virtual std::string_view unrotated_name() const { return name(); }
   // Sets y[0, g.size()) to the rotated values of g, elements [begin, begin + g.size()) of a tensor.
   // y may be the array of g. REQUIRES rotates(), and a range that begins and ends where chunks may.
   virtual void Rotate(uint32_t /*tensor*/, uint64_t /*begin*/, std::span<const float> /*g*/,

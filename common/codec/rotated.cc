@@ -34,6 +34,7 @@ class Rotated : public CodecWrapper {
   std::string_view name() const override { return name_; }
   uint64_t scaler_elements() const override { return inner_->scaler_elements(); }
   bool rotates() const override { return true; }
+  std::string_view unrotated_name() const override { return inner_->name(); }
   void Rotate(uint32_t tensor, uint64_t begin, std::span<const float> g, float* y) const override {
     kernels::Rotate(g.data(), begin, g.size(), {seed_, tensor, block_}, y);
   }

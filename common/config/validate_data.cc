@@ -22,6 +22,10 @@ class DataChecker : private CrossKeyChecker {
       Report("data.augmentation.random_resized_crop", "true without height and width",
              "true with data.augmentation.height and width, the size to which crops are scaled");
     }
+    if (augmentation_.mirror_in_turn() && !augmentation_.mirror()) {
+      Report("data.augmentation.mirror_in_turn", "true without mirror",
+             "true with data.augmentation.mirror: true");
+    }
   }
 
  private:

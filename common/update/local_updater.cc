@@ -88,8 +88,8 @@ kernels::LocalStep LocalUpdater::CoefficientsOf(float learning_rate) const {
 
 void LocalUpdater::ComputeLocalWeights(const float* w_global, const float* g,
                                        const float* reference, float learning_rate, float* w_next,
-                                       size_t n, size_t first, float decay) {
-  const float rate = RateOf(learning_rate);
+                                       size_t n, size_t first, const kernels::TensorRates& rates) {
+  const float rate = RateOf(learning_rate) * rates.rate_times;
   constexpr size_t kBlockElements = 4096;  // fits in the L1 cache
   std::array<float, kBlockElements> scaled_gradient, compensated_gradient;
   for (size_t block_begin = 0; block_begin < n; block_begin += kBlockElements) {
@@ -109,10 +109,10 @@ void LocalUpdater::ComputeLocalWeights(const float* w_global, const float* g,
     std::copy_n(w_global + block_begin, block_count, w_next + block_begin);
     if (!changes_weights_) continue;
     if (velocity_.empty()) {
-      kernels::SgdUpdate(w_next + block_begin, d, block_count, rate, decay);
+      kernels::SgdUpdate(w_next + block_begin, d, block_count, rate, rates.decay);
     } else {
       kernels::MomentumUpdate(w_next + block_begin, velocity_.data() + first + block_begin, d,
-                              block_count, rate, momentum_, decay);
+                              block_count, rate, momentum_, rates.decay);
     }
   }
 }

@@ -38,11 +38,12 @@ class LocalUpdater {
   // Writes w' of elements [first, first + n) of the model to w_next[0, n); all pointers point at
   // element `first`. `reference`: the weights at which the compensation assumes that g was taken
   // (the worker's local weights, or the global weights of the step before). `learning_rate`: the
-  // schedule's, from which RateOf makes the updater's. `decay`: weight decay that g does not have.
-  // w_next may alias only `reference`. REQUIRES exactly one call per element and step.
+  // schedule's, from which RateOf makes the updater's. `rates`: those of the elements' tensor;
+  // rates.decay is weight decay that g does not have. w_next may alias only `reference`. REQUIRES
+  // exactly one call per element and step.
   void ComputeLocalWeights(const float* w_global, const float* g, const float* reference,
                            float learning_rate, float* w_next, size_t n, size_t first = 0,
-                           float decay = 0);
+                           const kernels::TensorRates& rates = {});
   // The coefficients of a step, for a caller that computes on a GPU with copies of StateArrays().
   kernels::LocalStep CoefficientsOf(float learning_rate) const;
 

@@ -23,11 +23,17 @@ Status CheckMomentum(const pb::Optimizer& keys) {
   return BadValue("momentum", keys.momentum(), "a number from 0 to 1");
 }
 
+// The tensor's learning rate. Its factor multiplies the rounded rate, as on a GPU.
+float RateOf(const Step& step, const kernels::TensorRates& rates) {
+  return static_cast<float>(step.learning_rate) * rates.rate_times;
+}
+
 class Sgd : public Optimizer {
  public:
   std::vector<StateArray> StateArrays() override { return {}; }
-  void Update(float* w, const float* g, size_t, size_t n, const Step& step, float decay) override {
-    kernels::SgdUpdate(w, g, n, static_cast<float>(step.learning_rate), decay);
+  void Update(float* w, const float* g, size_t, size_t n, const Step& step,
+              const kernels::TensorRates& rates) override {
+    kernels::SgdUpdate(w, g, n, RateOf(step, rates), rates.decay);
   }
   kernels::UpdateStep CoefficientsOf(const Step& step) const override {
     return kernels::UpdateStep{.lr = static_cast<float>(step.learning_rate)};
@@ -55,9 +61,9 @@ class Momentum : public VelocityOptimizer {
  public:
   using VelocityOptimizer::VelocityOptimizer;
   void Update(float* w, const float* g, size_t first, size_t n, const Step& step,
-              float decay) override {
-    kernels::MomentumUpdate(w, velocity_.data() + first, g, n,
-                            static_cast<float>(step.learning_rate), momentum_, decay);
+              const kernels::TensorRates& rates) override {
+    kernels::MomentumUpdate(w, velocity_.data() + first, g, n, RateOf(step, rates), momentum_,
+                            rates.decay);
   }
   kernels::UpdateStep CoefficientsOf(const Step& step) const override {
     return CoefficientsOfRule(kernels::UpdateRule::kMomentum, step);
@@ -68,9 +74,9 @@ class Nesterov : public VelocityOptimizer {
  public:
   using VelocityOptimizer::VelocityOptimizer;
   void Update(float* w, const float* g, size_t first, size_t n, const Step& step,
-              float decay) override {
-    kernels::NesterovUpdate(w, velocity_.data() + first, g, n,
-                            static_cast<float>(step.learning_rate), momentum_, decay);
+              const kernels::TensorRates& rates) override {
+    kernels::NesterovUpdate(w, velocity_.data() + first, g, n, RateOf(step, rates), momentum_,
+                            rates.decay);
   }
   kernels::UpdateStep CoefficientsOf(const Step& step) const override {
     return CoefficientsOfRule(kernels::UpdateRule::kNesterov, step);
@@ -85,11 +91,11 @@ class Lars : public VelocityOptimizer {
   bool needs_whole_tensors() const override { return true; }
   bool needs_loss_gradient() const override { return true; }
   void Update(float* w, const float* g, size_t first, size_t n, const Step& step,
-              float decay) override {
+              const kernels::TensorRates& rates) override {
     const float ratio = LarsRatioOf(kernels::ComputeStats(w, n).sum_squares,
-                                    kernels::ComputeStats(g, n).sum_squares, decay);
-    kernels::LarsUpdate(w, velocity_.data() + first, g, n, static_cast<float>(step.learning_rate),
-                        ratio, momentum_, decay);
+                                    kernels::ComputeStats(g, n).sum_squares, rates.decay);
+    kernels::LarsUpdate(w, velocity_.data() + first, g, n, RateOf(step, rates), ratio, momentum_,
+                        rates.decay);
   }
   kernels::UpdateStep CoefficientsOf(const Step& step) const override {
     return CoefficientsOfRule(kernels::UpdateRule::kLars, step);
@@ -128,9 +134,11 @@ class Adam : public Optimizer {
     return {{"first_moment", first_moment_}, {"second_moment", second_moment_}};
   }
   void Update(float* w, const float* g, size_t first, size_t n, const Step& step,
-              float decay) override {
+              const kernels::TensorRates& rates) override {
+    kernels::AdamStep adam_step = AdamStepOf(step);
+    adam_step.rate *= rates.rate_times;
     kernels::AdamUpdate(w, first_moment_.data() + first, second_moment_.data() + first, g, n,
-                        AdamStepOf(step), decay);
+                        adam_step, rates.decay);
   }
   kernels::UpdateStep CoefficientsOf(const Step& step) const override {
     return kernels::UpdateStep{.rule = kernels::UpdateRule::kAdam, .adam = AdamStepOf(step)};
@@ -164,9 +172,11 @@ class Rmsprop : public VelocityOptimizer {
     return {{"momentum", velocity_}, {"mean_square", mean_square_}};
   }
   void Update(float* w, const float* g, size_t first, size_t n, const Step& step,
-              float decay) override {
+              const kernels::TensorRates& rates) override {
+    kernels::RmspropStep rmsprop_step = RmspropStepOf(step);
+    rmsprop_step.lr *= rates.rate_times;
     kernels::RmspropUpdate(w, velocity_.data() + first, mean_square_.data() + first, g, n,
-                           RmspropStepOf(step), decay);
+                           rmsprop_step, rates.decay);
   }
   kernels::UpdateStep CoefficientsOf(const Step& step) const override {
     return kernels::UpdateStep{.rule = kernels::UpdateRule::kRmsprop,

@@ -22,11 +22,11 @@
 // thing differs: s starts at 0, and at 1 there. PyTorch's form has epsilon outside the root and lr
 // outside the momentum.
 //
-// lr is the learning rate; m (except in adam), b1, b2, rho, epsilon and trust are keys of the job;
-// t is the number of the update, from 1. g is the mean gradient, plus decay * w if the optimizer
-// adds the weight decay; |g| in lars' r is that of the loss, without decay * w. |x| is the 2-norm.
-// Because r is 1 if |w| is 0, a tensor that starts at zero can change (docs/ALGORITHMS.md, section
-// 13).
+// lr is the learning rate, times rate_times of the tensor; m (except in adam), b1, b2, rho, epsilon
+// and trust are keys of the job; t is the number of the update, from 1. g is the mean gradient,
+// plus decay * w if the optimizer adds the weight decay; |g| in lars' r is that of the loss,
+// without decay * w. |x| is the 2-norm. Because r is 1 if |w| is 0, a tensor that starts at zero
+// can change (docs/ALGORITHMS.md, section 13).
 //
 // All state is in StateArrays(). The number t is in Step, so a caller that resumes before update t
 // passes t. After a reset of the state to zero, the caller counts from 1 again.
@@ -68,11 +68,11 @@ class Optimizer {
     std::span<float> values;
   };
   virtual std::vector<StateArray> StateArrays() = 0;
-  // Updates elements [first, first + n) of the model: w and g point at element `first`. `decay`:
-  // g + decay * w is used in place of g; 0 if g already includes the weight decay. REQUIRES exactly
-  // one call per element and step.
+  // Updates elements [first, first + n) of the model: w and g point at element `first`. `rates`:
+  // those of the elements' tensor. g + rates.decay * w is used in place of g; 0 if g already
+  // includes the weight decay. REQUIRES exactly one call per element and step.
   virtual void Update(float* w, const float* g, size_t first, size_t n, const Step& step,
-                      float decay) = 0;
+                      const kernels::TensorRates& rates) = 0;
   // The coefficients of the step, for a caller that computes on a GPU with copies of StateArrays().
   virtual kernels::UpdateStep CoefficientsOf(const Step& step) const = 0;
   // The ratio r of one tensor for lars; 1 for all other optimizers. `sum_squares_w` and

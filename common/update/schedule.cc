@@ -62,9 +62,12 @@ Status CheckOneCycle(const pb::Schedule& keys) {
 }
 
 // Returns a value that goes from `from` to `to` along half a cosine as t goes from 0 to 1.
-double Anneal(double from, double to, double t) {
+double HalfCosine(double from, double to, double t) {
   return to + (from - to) * 0.5 * (1 + std::cos(std::numbers::pi * t));
 }
+
+// The same along a straight line.
+double Line(double from, double to, double t) { return from + (to - from) * t; }
 
 // The learning rate at the end of `cosine` and `one_cycle`, divided by the highest rate.
 double FinalFactor(const pb::Schedule& keys) {
@@ -96,14 +99,15 @@ struct Schedule::Entry {
                     position.steps_after_warmup / static_cast<double>(keys.step_every()));
   }
   static double Cosine(const pb::Schedule& keys, const Position& position) {
-    return Anneal(1, FinalFactor(keys), position.fraction);
+    return HalfCosine(1, FinalFactor(keys), position.fraction);
   }
   static double OneCycle(const pb::Schedule& keys, const Position& position) {
     const double rise_end = keys.pct_start();
+    const auto anneal = keys.anneal() == pb::Schedule::linear ? Line : HalfCosine;
     return position.fraction < rise_end
-               ? Anneal(1 / keys.div_factor(), 1, position.fraction / rise_end)
+               ? anneal(1 / keys.div_factor(), 1, position.fraction / rise_end)
            : rise_end < 1
-               ? Anneal(1, FinalFactor(keys), (position.fraction - rise_end) / (1 - rise_end))
+               ? anneal(1, FinalFactor(keys), (position.fraction - rise_end) / (1 - rise_end))
                : 1;
   }
 };

@@ -9,7 +9,7 @@
 //   exponential  rate gamma ^ (s' / step_every)
 //   cosine       half a cosine over u, from rate to last
 //   one_cycle    half a cosine from rate / div_factor to rate while u < pct_start, then half a
-//                cosine from rate to last
+//                cosine from rate to last; with anneal: linear, straight lines
 //
 // `rate` is learning_rate, times batch_total / linear_scaling_batch if the job has that key. `last`
 // is rate / total_div_factor, or 0 without that key. Other names with _ are keys of train.schedule.

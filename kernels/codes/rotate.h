@@ -27,6 +27,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/device/tiling.h"
+
 namespace tern::kernels {
 
 // The sizes of blocks that Rotation::block may have.
@@ -52,5 +54,14 @@ void RotateRef(const float* x, uint64_t begin, size_t n, const Rotation& rotatio
 // y. REQUIRES what Rotate does. RotateBackRef gives the same bits with scalar code.
 void RotateBack(const float* y, uint64_t begin, size_t n, const Rotation& rotation, float* x);
 void RotateBackRef(const float* y, uint64_t begin, size_t n, const Rotation& rotation, float* x);
+
+// The same on a GPU, for all parts of `tiling`, which begin and end where Rotate requires it; of
+// `rotation`, tensor is not used. RotateOnDevice writes what is in the arena `from` to the arena
+// `to`, which may be the same; RotateBackOnDevice works in place, and adds the number of results
+// that are not finite to *bad_results. One launch; two if a block is larger than a tile.
+[[nodiscard]] int RotateOnDevice(DeviceStream stream, const DeviceTiling& tiling,
+                                 const Rotation& rotation, const float* from, float* to);
+[[nodiscard]] int RotateBackOnDevice(DeviceStream stream, const DeviceTiling& tiling,
+                                     const Rotation& rotation, float* arena, uint32_t* bad_results);
 
 }  // namespace tern::kernels

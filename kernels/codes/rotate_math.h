@@ -14,7 +14,7 @@ namespace tern::kernels {
 constexpr uint64_t kSignsOfPhilox = 128;
 
 // The key of the signs' random numbers.
-inline NoiseKey SignKey(const Rotation& rotation) {
+TERN_HOST_DEVICE NoiseKey SignKey(const Rotation& rotation) {
   return {.seed = rotation.seed,
           .stream = NoiseStream::kRotation,
           .rank = 0,

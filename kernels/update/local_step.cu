@@ -12,10 +12,10 @@ namespace {
 constexpr uint32_t kThreads = 128;
 
 __global__ void __launch_bounds__(kThreads)
-    MoveTiles(DeviceTiling tiling, LocalStep step, const float* decay, LocalArenas model) {
+    MoveTiles(DeviceTiling tiling, LocalStep step, const TensorRates* rates, LocalArenas model) {
   const Tile tile = tiling.tiles[blockIdx.x];
   const Part part = tiling.parts[tile.part].part;
-  const float part_decay = decay[tile.part];
+  const TensorRates part_rates = rates[tile.part];
   const uint64_t begin = part.begin + uint64_t{tile.index} * kTile;
   const uint32_t count = CountOf(part, tile.index);
   for (uint32_t k = threadIdx.x; k < count; k += kThreads) {
@@ -23,7 +23,7 @@ __global__ void __launch_bounds__(kThreads)
     const float reference = model.reference != nullptr ? model.reference[i] : 0;
     float velocity = step.has_momentum ? model.velocity[i] : 0;
     float mean_square = model.mean_square != nullptr ? model.mean_square[i] : 0;
-    model.point[i] = ComputeLocalWeight(step, part_decay, model.weights[i], model.gradients[i],
+    model.point[i] = ComputeLocalWeight(step, part_rates, model.weights[i], model.gradients[i],
                                         reference, &velocity, &mean_square);
     if (step.has_momentum) model.velocity[i] = velocity;
     if (model.mean_square != nullptr) model.mean_square[i] = mean_square;
@@ -33,8 +33,8 @@ __global__ void __launch_bounds__(kThreads)
 }  // namespace
 
 int MoveLocallyOnDevice(DeviceStream stream, const DeviceTiling& tiling, const LocalStep& step,
-                        const float* decay, const LocalArenas& model) {
-  return Launch(MoveTiles, tiling.tile_count, kThreads, stream, tiling, step, decay, model);
+                        const TensorRates* rates, const LocalArenas& model) {
+  return Launch(MoveTiles, tiling.tile_count, kThreads, stream, tiling, step, rates, model);
 }
 
 }  // namespace tern::kernels

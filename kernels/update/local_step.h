@@ -22,9 +22,9 @@ struct LocalArenas {
   float* point = nullptr;  // the local weights w'
 };
 // Computes w' from W and the gradients (local_step_math.h) for all parts of `tiling`. A part is a
-// run of elements of one tensor; decay[p] is the weight decay of part p. One launch.
+// run of elements of one tensor; rates[p] are the rates of part p. One launch.
 [[nodiscard]] int MoveLocallyOnDevice(DeviceStream stream, const DeviceTiling& tiling,
-                                      const LocalStep& step, const float* decay,
+                                      const LocalStep& step, const TensorRates* rates,
                                       const LocalArenas& model);
 
 }  // namespace tern::kernels

@@ -19,11 +19,12 @@ struct LocalStep {
   float lr = 0, momentum = 0;
 };
 
-// Returns w' for the global weight w and the worker's gradient g. `decay` is the weight decay;
+// Returns w' for the global weight w and the worker's gradient g. `rates` are those of its tensor;
 // `reference` is the weight at which compensation assumes that g was computed. Changes *velocity
 // and *mean_square only if the step uses them.
-TERN_HOST_DEVICE float ComputeLocalWeight(const LocalStep& step, float decay, float w, float g,
-                                          float reference, float* velocity, float* mean_square) {
+TERN_HOST_DEVICE float ComputeLocalWeight(const LocalStep& step, const TensorRates& rates, float w,
+                                          float g, float reference, float* velocity,
+                                          float* mean_square) {
   float gradient = step.scale != 1 ? g * step.scale : g;
   if (step.compensation == LocalStep::Compensation::kConstant)
     gradient = CompensatedConstant(gradient, w, reference, step.lambda);
@@ -34,10 +35,9 @@ TERN_HOST_DEVICE float ComputeLocalWeight(const LocalStep& step, float decay, fl
   const UpdateStep update{.lr = step.lr, .momentum = step.momentum};
   float new_w = w;
   if (step.has_momentum) {
-    UpdateElement<UpdateRule::kMomentum>(update, {.decay = decay}, gradient, &new_w, velocity,
-                                         nullptr);
+    UpdateElement<UpdateRule::kMomentum>(update, rates, gradient, &new_w, velocity, nullptr);
   } else {
-    UpdateElement<UpdateRule::kSgd>(update, {.decay = decay}, gradient, &new_w, nullptr, nullptr);
+    UpdateElement<UpdateRule::kSgd>(update, rates, gradient, &new_w, nullptr, nullptr);
   }
   return new_w;
 }

@@ -5,6 +5,7 @@
 
 #include "kernels/device/host_device.h"
 #include "kernels/update/optimizer.h"
+#include "kernels/update/tensor_rates.h"
 
 namespace tern::kernels {
 
@@ -16,12 +17,6 @@ struct UpdateStep {
   float lr = 0, momentum = 0;
   AdamStep adam{};
   RmspropStep rmsprop{};
-};
-
-// The coefficients that differ from tensor to tensor.
-struct TensorRates {
-  float decay = 0;       // weight decay
-  float local_rate = 0;  // only for LARS
 };
 
 // Whether a rule has the momentum or first moment *m, and the second moment or mean square *v.
@@ -37,24 +32,25 @@ TERN_HOST_DEVICE void UpdateElement(const UpdateStep& s, const TensorRates& rate
                                     float* w, float* m, float* v) {
   const float d = g + rates.decay * *w;
   if constexpr (kRule == UpdateRule::kSgd) {
-    *w -= s.lr * d;
+    *w -= (s.lr * rates.rate_times) * d;
   } else if constexpr (kRule == UpdateRule::kMomentum) {
     *m = s.momentum * *m + d;
-    *w -= s.lr * *m;
+    *w -= (s.lr * rates.rate_times) * *m;
   } else if constexpr (kRule == UpdateRule::kNesterov) {
     *m = s.momentum * *m + d;
-    *w -= s.lr * (d + s.momentum * *m);
+    *w -= (s.lr * rates.rate_times) * (d + s.momentum * *m);
   } else if constexpr (kRule == UpdateRule::kLars) {
     *m = s.momentum * *m + rates.local_rate * d;
-    *w -= s.lr * *m;
+    *w -= (s.lr * rates.rate_times) * *m;
   } else if constexpr (kRule == UpdateRule::kRmsprop) {
     *v = s.rmsprop.rho * *v + s.rmsprop.one_minus_rho * (d * d);
-    *m = s.rmsprop.momentum * *m + s.rmsprop.lr * (d / sqrtf(*v + s.rmsprop.epsilon));
+    *m = s.rmsprop.momentum * *m +
+         (s.rmsprop.lr * rates.rate_times) * (d / sqrtf(*v + s.rmsprop.epsilon));
     *w -= *m;
   } else {
     *m = s.adam.beta1 * *m + s.adam.one_minus_beta1 * d;
     *v = s.adam.beta2 * *v + s.adam.one_minus_beta2 * (d * d);
-    *w -= s.adam.rate * (*m / (sqrtf(*v) * s.adam.root + s.adam.epsilon));
+    *w -= (s.adam.rate * rates.rate_times) * (*m / (sqrtf(*v) * s.adam.root + s.adam.epsilon));
   }
 }
 

@@ -4,7 +4,7 @@
 #include "common/codec/float_sum.h"
 #include "common/update/average.h"
 #include "setup/first_weights.h"
-#include "setup/weight_decay.h"
+#include "setup/tensor_rates.h"
 
 namespace tern::server {
 
@@ -43,12 +43,12 @@ Result<std::unique_ptr<CentralChunk>> CentralChunk::Make(const setup::Setup& set
   auto optimizer = update::MakeOptimizer(setup.job.train().optimizer(), chunk.count);
   if (!optimizer.ok()) return optimizer.status();
   central_chunk->optimizer_ = std::move(*optimizer);
-  const std::vector<float> tensor_decays =
-      setup::DecaysOf(setup.job, setup.table, pb::WeightDecay::local);
+  const std::vector<kernels::TensorRates> tensor_rates =
+      setup::UpdateRatesOf(setup.job, setup.table, false).of_tensor;
   for (const codec::Segment& segment : chunk.segments) {
     TERN_RETURN_IF_ERROR(
         CheckSegment(setup, segment, central_chunk->optimizer_->needs_whole_tensors()));
-    central_chunk->segment_decays_.push_back(tensor_decays[segment.tensor]);
+    central_chunk->segment_rates_.push_back(tensor_rates[segment.tensor]);
   }
   const std::span<const float> chunk_weights = initial.subspan(chunk.begin, chunk.count);
   central_chunk->weights_.assign(chunk_weights.begin(), chunk_weights.end());
@@ -93,7 +93,7 @@ void CentralChunk::ApplyGradient(std::span<const float> g, double learning_rate)
   for (size_t i = 0; i < chunk_.segments.size(); ++i) {
     const size_t count = chunk_.segments[i].count;
     optimizer_->Update(weights_.data() + begin, g.data() + begin, begin, count, step,
-                       segment_decays_[i]);
+                       segment_rates_[i]);
     begin += count;
   }
   CountChange();

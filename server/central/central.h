@@ -63,8 +63,8 @@ class CentralChunk {
   const protocol::Chunk& chunk_;
   Floats weights_, average_;
   std::unique_ptr<update::Optimizer> optimizer_;
-  // The weight decay that the server adds, for each segment (the part of the chunk in one tensor).
-  std::vector<float> segment_decays_;
+  // For each segment (the part of the chunk in one tensor).
+  std::vector<kernels::TensorRates> segment_rates_;
   uint64_t version_ = 0;
 };
 

@@ -131,8 +131,8 @@ INSTANTIATE_TEST_SUITE_P(
             "name: 'resnet152'", 3, 224, 1000, 60'192'808, "layer4.2.relu", {2048, 7, 7}},
         PublishedModel{
             "name: 'mobilenet'", 3, 224, 1000, 4'231'976, "pointwise13_relu", {1024, 7, 7}},
-        PublishedModel{
-            "name: 'mobilenet'", 1, 28, 10, 3'216'650, "pointwise13_relu", {1024, 1, 1}}));
+        PublishedModel{"name: 'mobilenet'", 1, 28, 10, 3'216'650, "pointwise13_relu", {1024, 1, 1}},
+        PublishedModel{"name: 'airbench94'", 3, 32, 10, 1'972'792, "group3.gelu2", {256, 3, 3}}));
 
 // With batch norm, every convolution of GoogLeNet is followed by a batch norm, and that by a ReLU.
 TEST(Models, GoogLeNetHasBatchNormsOnConvolutionsIfAsked) {

@@ -303,7 +303,7 @@ Status MeasureUpdate(const setup::Setup& setup, Profile* profile) {
         const uint64_t first = plan.tensor_begin[t];
         worker_state.optimizer().Update(worker_state.parameters() + first,
                                         worker_state.gradients() + first, first,
-                                        plan.tensor_count[t], {1e-6, i}, 0);
+                                        plan.tensor_count[t], {1e-6, i}, {});
         worker_state.UpdateMovingAverage(first, plan.tensor_count[t], i);
       }
     }

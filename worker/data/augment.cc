@@ -5,6 +5,7 @@
 
 #include "common/base/text.h"
 #include "kernels/codes/philox.h"
+#include "worker/data/reflect.h"
 
 namespace tern::data {
 namespace {
@@ -104,6 +105,14 @@ Result<Size> Augmenter::OutputSizeOf(Size image_size) const {
                       scaled_size.width, " x ", scaled_size.height,
                       ": too many; lower data.augmentation.resize_shorter"));
   }
+  const uint32_t short_side = std::min(scaled_size.height, scaled_size.width);
+  if (options_.pad_with() == pb::Augmentation::reflection && options_.pad() >= short_side) {
+    return Status(Code::kBadData, Cat("is ", scaled_size.width, " x ", scaled_size.height,
+                                      " pixels before it is padded with ", options_.pad(),
+                                      " reflected ones on every side; data.augmentation.pad must "
+                                      "be less than ",
+                                      short_side));
+  }
   if (crop_size.height <= scaled_size.height + total_pad &&
       crop_size.width <= scaled_size.width + total_pad)
     return crop_size;
@@ -169,13 +178,20 @@ kernels::PixelDraws Augmenter::ScaleAndCrop(const Image& image, const SampleId& 
   const RandomWords words = is_random ? RandomWordsOf(sample, 0) : RandomWords{};
   CropImage(ScaleImage(image, sample, scaled_image), words, out);
   kernels::PixelDraws pixel_draws;
-  pixel_draws.is_mirrored = options_.mirror() && (words[0] >> 31) != 0;
+  pixel_draws.is_mirrored = IsMirrored(sample, words);
   if (!rule().changes_colors) return pixel_draws;
   pixel_draws.brightness_shift =
       static_cast<float>(ToRange(words[3], -options_.brightness(), options_.brightness()));
   pixel_draws.contrast = static_cast<float>(
       ToRange(RandomWordsOf(sample, 1)[0], options_.contrast_min(), options_.contrast_max()));
   return pixel_draws;
+}
+
+bool Augmenter::IsMirrored(const SampleId& sample, const RandomWords& words) const {
+  if (!options_.mirror()) return false;
+  if (!options_.mirror_in_turn()) return words[0] >> 31 != 0;
+  const bool is_odd_epoch = sample.epoch % 2 != 0;
+  return (RandomWordsOf({0, sample.index}, 0)[0] >> 31 != 0) != is_odd_epoch;
 }
 
 const Image& Augmenter::ScaleImage(const Image& image, const SampleId& sample,
@@ -207,17 +223,25 @@ void Augmenter::CropImage(const Image& image, const RandomWords& words, uint8_t*
   const int64_t width = crop_size.width;
   const int64_t first_column = std::clamp<int64_t>(-left, 0, width);
   const int64_t end_column = std::clamp<int64_t>(image.width - left, first_column, width);
+  const bool reflects = options_.pad_with() == pb::Augmentation::reflection;
   for (uint32_t c = 0; c < image.channels; ++c) {
     const uint8_t* channel_pixels = image.pixels.data() + c * image.plane();
     for (int64_t y = top; y < top + crop_size.height; ++y, out += width) {
-      if (y < 0 || y >= image.height || first_column == end_column) {
+      const bool is_inside = y >= 0 && y < image.height;
+      if (!is_inside && !reflects) {
         std::fill_n(out, width, 0);
         continue;
       }
-      const uint8_t* row = channel_pixels + y * image.width;
-      std::fill(out, out + first_column, 0);
-      std::copy(row + (left + first_column), row + (left + end_column), out + first_column);
-      std::fill(out + end_column, out + width, 0);
+      const uint8_t* row =
+          channel_pixels + (is_inside ? y : Reflected(y, image.height)) * image.width;
+      const auto pad_columns = [&](int64_t begin, int64_t end) {
+        for (int64_t x = begin; x < end; ++x)
+          out[x] = reflects ? row[Reflected(left + x, image.width)] : uint8_t{0};
+      };
+      pad_columns(0, first_column);
+      if (first_column < end_column)
+        std::copy(row + (left + first_column), row + (left + end_column), out + first_column);
+      pad_columns(end_column, width);
     }
   }
 }

@@ -8,7 +8,8 @@
 // blocks of four words (kernels/codes/philox.h). The key of a block: stream kAugmentation, rank 0,
 // round = epoch, tensor = index of the sample, level 0. The words of each block choose, in order:
 //
-//   block 0      whether to mirror (top bit of the word), top and left of the crop, brightness
+//   block 0      whether to mirror (top bit of the word; with mirror_in_turn that of epoch 0, which
+//                odd epochs invert), top and left of the crop, brightness
 //   block 1      contrast
 //   block 2 + t  area, logarithm of the aspect (width / height), top and left of the box in attempt
 //                t < 10 of random_resized_crop
@@ -70,6 +71,7 @@ class Augmenter {
   Size ScaledSizeOf(Size image_size) const;
   Size CropSizeOf(Size scaled_size) const;
   RandomWords RandomWordsOf(const SampleId& sample, uint32_t block) const;
+  bool IsMirrored(const SampleId& sample, const RandomWords& words) const;
   Box DrawBox(const Image& image, const SampleId& sample) const;
   const Image& ScaleImage(const Image& image, const SampleId& sample, Image* scaled_image) const;
   void CropImage(const Image& image, const RandomWords& words, uint8_t* out) const;

@@ -39,6 +39,8 @@ class DeviceCodec {
     Stream* compute_stream;  // The stream of the thread that trains.
     StatsComputer* stats;    // Computes statistics on the stream `coder_stream`.
   };
+  // A function that makes a codec.
+  using Maker = Result<std::unique_ptr<DeviceCodec>> (*)(const Context& context);
   explicit DeviceCodec(const Context& context) : context_(context) {}
   virtual ~DeviceCodec() = default;
 
@@ -52,6 +54,10 @@ class DeviceCodec {
   // in the round is not finite, the arena's value of that element is not finite either. By default,
   // the arena of the gradients.
   virtual const float* ArenaToCheck(uint64_t round) const { return GradientsOf(round); }
+  // The arena with the values that the bucket's codes stand for: by default the gradients.
+  virtual Result<const float*> ValuesToCode(uint64_t round, uint32_t /*bucket*/) {
+    return GradientsOf(round);
+  }
   // The arena of a round's gradients.
   const float* GradientsOf(uint64_t round) const {
     return context_.gradients[round % context_.gradients.size()];

@@ -5,11 +5,12 @@
 namespace tern::device {
 
 Result<std::unique_ptr<DeviceCodec>> MakeDeviceCodec(const DeviceCodec::Context& context) {
-  const std::string_view name = context.layout.codec->name();
+  const codec::Codec& codec = *context.layout.codec;
   for (const DeviceCodecEntry& entry : kDeviceCodecs) {
-    if (entry.name == name) return entry.make(context);
+    if (entry.name != codec.unrotated_name()) continue;
+    return codec.rotates() ? MakeRotatedCodes(context, entry.make) : entry.make(context);
   }
-  return Status(Code::kInternal, Cat("a GPU has no kernels for ", name));
+  return Status(Code::kInternal, Cat("a GPU has no kernels for ", codec.name()));
 }
 
 }  // namespace tern::device

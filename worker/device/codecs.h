@@ -24,11 +24,15 @@ Result<std::unique_ptr<DeviceCodec>> MakeTopKCodes(const DeviceCodec::Context& c
 // Makes the codecs that send floats of 32 or 16 bits.
 Result<std::unique_ptr<DeviceCodec>> MakeFloatCodes(const DeviceCodec::Context& context);
 
+// Makes the codec that rotates gradients before `make_inner` encodes them, and their means back.
+Result<std::unique_ptr<DeviceCodec>> MakeRotatedCodes(const DeviceCodec::Context& context,
+                                                      DeviceCodec::Maker make_inner);
+
 // A row of the table. `name` is the codec's name in the job. The table of all codecs,
 // common/codec/codecs.cc, says which of them have a row here.
 struct DeviceCodecEntry {
   std::string_view name;
-  Result<std::unique_ptr<DeviceCodec>> (*make)(const DeviceCodec::Context& context);
+  DeviceCodec::Maker make;
 };
 inline constexpr DeviceCodecEntry kDeviceCodecs[] = {
     {"ternary", MakeTernaryCodes}, {"qsgd", MakeQsgdCodes},  {"onebit", MakeOneBitCodes},
@@ -36,7 +40,8 @@ inline constexpr DeviceCodecEntry kDeviceCodecs[] = {
     {"bf16", MakeFloatCodes},
 };
 
-// Makes the device codec of context.layout.codec. kInternal if that codec is not in the table.
+// Makes the device codec of context.layout.codec, which may rotate. kInternal if that codec is not
+// in the table.
 Result<std::unique_ptr<DeviceCodec>> MakeDeviceCodec(const DeviceCodec::Context& context);
 
 }  // namespace tern::device

@@ -36,10 +36,12 @@ Result<uint64_t> CudaCodes::CountAtLeast(uint64_t round, uint32_t bucket,
                                          std::span<const float> magnitudes) {
   TERN_RETURN_IF_ERROR(
       stream_.CopyIn(magnitudes_.get(), magnitudes.data(), magnitudes.size_bytes()));
+  const Result<const float*> values = codec_->ValuesToCode(round, bucket);
+  if (!values.ok()) return values.status();
   TERN_RETURN_IF_ERROR(CheckCuda(
-      kernels::CountAtLeastOnDevice(stream_.get(), codec_->GradientsOf(round),
-                                    memory_.buckets[bucket].tiling(), magnitudes_.get(),
-                                    counts_of_tiles_.get(), counts_done_.get(), counts_.get()),
+      kernels::CountAtLeastOnDevice(stream_.get(), *values, memory_.buckets[bucket].tiling(),
+                                    magnitudes_.get(), counts_of_tiles_.get(), counts_done_.get(),
+                                    counts_.get()),
       "a count of gradients"));
   std::vector<uint32_t> counts(magnitudes.size());
   TERN_RETURN_IF_ERROR(

@@ -37,7 +37,8 @@ class Model : public CudaModel {
   Status CopyWeights(LocalArray to) override;
   Status CopyLocalToDevice(LocalArray to, const float* from) override;
   Status CopyLocalToHost(LocalArray from, float* to) override;
-  Status UpdateLocalWeights(const kernels::LocalStep& step, std::span<const float> decay) override;
+  Status UpdateLocalWeights(const kernels::LocalStep& step,
+                            std::span<const kernels::TensorRates> rates) override;
   Status Update(uint32_t chunk, const Sums& sums, const kernels::UpdateStep& step,
                 std::span<const kernels::TensorRates> rates) override;
   Status ClearMeans(uint32_t bucket) override;
@@ -57,9 +58,9 @@ class Model : public CudaModel {
   std::shared_ptr<Stream> stream_;
   std::unique_ptr<Stream> coder_stream_;  // The stream of the thread that encodes.
   ModelMemory memory_;
-  Array<float> means_;                     // Mean gradients; allocated on first use.
-  std::unique_ptr<Event> retained_event_;  // Recorded after the last copy of RetainGradients.
-  Array<float> decay_by_part_;             // The weight decay of each part (range of one tensor).
+  Array<float> means_;                       // Mean gradients; allocated on first use.
+  std::unique_ptr<Event> retained_event_;    // Recorded after the last copy of RetainGradients.
+  Array<kernels::TensorRates> local_rates_;  // Of each part (range of one tensor), for w'.
   StatsComputer stats_;
   Array<kernels::TensorRates> rates_;
   Array<uint32_t> bad_sum_count_;  // A counter of invalid sums.
@@ -79,7 +80,7 @@ Status Model::Allocate() {
         bad_sum_count_.Allocate(1)})
     TERN_RETURN_IF_ERROR(allocate_status);
   if (!layout_.local_arrays.empty())
-    TERN_RETURN_IF_ERROR(decay_by_part_.Allocate(memory_.all_parts.size()));
+    TERN_RETURN_IF_ERROR(local_rates_.Allocate(memory_.all_parts.size()));
   if (layout_.rounds > 1) {
     auto event = Event::Make();
     if (!event.ok()) return event.status();
@@ -159,12 +160,13 @@ Status Model::CopyLocalToHost(LocalArray from, float* to) {
   return stream_->Wait();
 }
 
-Status Model::UpdateLocalWeights(const kernels::LocalStep& step, std::span<const float> decay) {
-  std::vector<float> decay_by_part;
+Status Model::UpdateLocalWeights(const kernels::LocalStep& step,
+                                 std::span<const kernels::TensorRates> rates) {
+  std::vector<kernels::TensorRates> rates_by_part;
   for (const kernels::TiledPart& tiled : memory_.all_parts.host_tiling.parts)
-    decay_by_part.push_back(decay[tiled.part.tensor]);
-  TERN_RETURN_IF_ERROR(stream_->CopyInNow(decay_by_part_.get(), decay_by_part.data(),
-                                          decay_by_part.size() * sizeof(float)));
+    rates_by_part.push_back(rates[tiled.part.tensor]);
+  TERN_RETURN_IF_ERROR(stream_->CopyInNow(local_rates_.get(), rates_by_part.data(),
+                                          rates_by_part.size() * sizeof(kernels::TensorRates)));
   const float* before_arena = memory_.LocalArena(LocalArray::kBefore);
   const kernels::LocalArenas arenas{.weights = memory_.weights.get(),
                                     .gradients = memory_.gradients.get(),
@@ -173,7 +175,7 @@ Status Model::UpdateLocalWeights(const kernels::LocalStep& step, std::span<const
                                     .mean_square = memory_.LocalArena(LocalArray::kMeanSquare),
                                     .point = point()};
   return CheckCuda(kernels::MoveLocallyOnDevice(stream_->get(), memory_.all_parts.tiling(), step,
-                                                decay_by_part_.get(), arenas),
+                                                local_rates_.get(), arenas),
                    "a local update");
 }
 

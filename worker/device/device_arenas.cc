@@ -21,8 +21,7 @@ DeviceArenas::DeviceArenas(const setup::Setup& setup, const client::HostValues& 
     : setup_(setup),
       host_(host),
       model_(model),
-      decays_(
-          setup::UpdateDecaysOf(setup.job, setup.table, host.optimizer->needs_loss_gradient())) {}
+      rates_(setup::UpdateRatesOf(setup.job, setup.table, host.optimizer->needs_loss_gradient())) {}
 
 DeviceModel::HostCopies DeviceArenas::HostArrays() const {
   DeviceModel::HostCopies host;
@@ -73,7 +72,7 @@ Status DeviceArenas::ApplyChunks(const client::Sums& sums, uint64_t round, uint3
       [&](const protocol::Chunk& chunk, const client::Sums::EncodedSum& encoded_sum) {
         std::vector<kernels::TensorRates> rates;
         for (const codec::Segment& segment : chunk.segments)
-          rates.push_back({.decay = decays_.added[segment.tensor]});
+          rates.push_back(rates_.of_tensor[segment.tensor]);
         TERN_RETURN_IF_ERROR(MutableModel().Update(setup_.plan.ChunkIndex(chunk),
                                                    DeviceSumsOf(encoded_sum), coefficients, rates));
         return UpdateAverage(chunk.begin, chunk.count, step.number);
@@ -89,19 +88,18 @@ Status DeviceArenas::ApplyTensors(const client::Sums& sums, uint64_t round, uint
         return model_.DecodeMeans(setup_.plan.ChunkIndex(chunk), DeviceSumsOf(encoded_sum));
       }));
   const protocol::Bucket& planned_bucket = setup_.plan.buckets[bucket];
-  std::vector<float> added_decay, removed_decay;
+  std::vector<kernels::TensorRates> rates;
+  std::vector<float> removed_decay;
   for (uint32_t p = planned_bucket.first_part; p < planned_bucket.first_part + planned_bucket.parts;
        ++p) {
-    added_decay.push_back(decays_.added[setup_.plan.parts[p].tensor]);
-    removed_decay.push_back(decays_.removed[setup_.plan.parts[p].tensor]);
+    rates.push_back(rates_.of_tensor[setup_.plan.parts[p].tensor]);
+    removed_decay.push_back(rates_.removed_decay[setup_.plan.parts[p].tensor]);
   }
   const auto squares = model_.SquareSumsOf(bucket, removed_decay);
   if (!squares.ok()) return squares.status();
-  std::vector<kernels::TensorRates> rates;
-  for (const DeviceModel::SquareSums& part_squares : *squares) {
-    const float decay = added_decay[rates.size()];
-    rates.push_back(
-        {decay, host_.optimizer->LarsRatioOf(part_squares.weights, part_squares.means, decay)});
+  for (size_t i = 0; i < rates.size(); ++i) {
+    rates[i].local_rate =
+        host_.optimizer->LarsRatioOf((*squares)[i].weights, (*squares)[i].means, rates[i].decay);
   }
   TERN_RETURN_IF_ERROR(model_.UpdateBucket(bucket, host_.optimizer->CoefficientsOf(step), rates));
   return UpdateAverage(planned_bucket.begin, planned_bucket.count, step.number);
@@ -128,9 +126,10 @@ Result<const float*> DeviceArenas::RetainGradient(uint64_t round, uint32_t bucke
   return static_cast<const float*>(host_.gradients);
 }
 
-Status DeviceArenas::MoveLocalPoint(float learning_rate, const std::vector<float>& decay,
+Status DeviceArenas::MoveLocalPoint(float learning_rate,
+                                    const std::vector<kernels::TensorRates>& rates,
                                     client::LocalValues* local) {
-  return MutableModel().UpdateLocalWeights(local->updater->CoefficientsOf(learning_rate), decay);
+  return MutableModel().UpdateLocalWeights(local->updater->CoefficientsOf(learning_rate), rates);
 }
 
 std::vector<DeviceArenas::LocalCopy> DeviceArenas::LocalCopiesOf(client::LocalValues* local) const {

@@ -6,7 +6,7 @@
 
 #include "client/train/arenas.h"
 #include "setup/setup.h"
-#include "setup/weight_decay.h"
+#include "setup/tensor_rates.h"
 #include "worker/device/device_model.h"
 
 namespace tern::device {
@@ -25,7 +25,7 @@ class DeviceArenas : public client::Arenas {
   Status SaveReference(client::LocalValues* local) override;
   Result<const float*> RetainGradient(uint64_t round, uint32_t bucket,
                                       client::LocalValues* local) override;
-  Status MoveLocalPoint(float learning_rate, const std::vector<float>& decay,
+  Status MoveLocalPoint(float learning_rate, const std::vector<kernels::TensorRates>& rates,
                         client::LocalValues* local) override;
   Status CopyLocalToHost(client::LocalValues* local) override;
   Status CopyLocalFromHost(client::LocalValues* local) override;
@@ -61,7 +61,7 @@ class DeviceArenas : public client::Arenas {
   const setup::Setup& setup_;
   const client::HostValues host_;
   DeviceModel& model_;
-  const setup::UpdateDecays decays_;
+  const setup::UpdateRates rates_;
   bool device_is_newer_ = false;  // Whether the device's weights are newer than the host's copy.
 };
 

@@ -93,9 +93,9 @@ class DeviceModel {
   virtual Status CopyLocalToDevice(LocalArray to, const float* from) = 0;
   virtual Status CopyLocalToHost(LocalArray from, float* to) = 0;
   // Updates the local weights of all tensors: w' = W + U(g), where U is the local update rule
-  // `step` and g are the gradients. `decay`: the weight decay of each tensor.
+  // `step` and g are the gradients. `rates`: one per tensor.
   virtual Status UpdateLocalWeights(const kernels::LocalStep& step,
-                                    std::span<const float> decay) = 0;
+                                    std::span<const kernels::TensorRates> rates) = 0;
 
   // The encoded sum of the codes that `contributors` workers sent for a chunk: the codec's bytes,
   // part after part, and the scaler (scale factor) of each part.

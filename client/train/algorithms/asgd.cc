@@ -24,6 +24,7 @@
 #include "common/protocol/plan/codec_options.h"
 #include "common/update/delay_compensation.h"
 #include "kernels/update/optimizer.h"
+#include "setup/tensor_rates.h"
 
 namespace tern::client {
 
@@ -49,7 +50,8 @@ class Downpour : public Asynchronous {
       : Asynchronous(context),
         settings_(context_.setup.job.train().asgd()),
         num_parameters_(context_.setup.table.total),
-        gradient_sum_(num_parameters_) {}
+        gradient_sum_(num_parameters_),
+        rates_(setup::UpdateRatesOf(context.setup.job, context.setup.table, false).of_tensor) {}
 
   Status Step(uint64_t step) override {
     if (!context_.gradient.has_samples()) return Ok();
@@ -72,7 +74,12 @@ class Downpour : public Asynchronous {
     const TraceSpan span("update");
     const float* g = context_.replica.gradients();
     for (size_t i = 0; i < num_parameters_; ++i) gradient_sum_[i] += g[i];
-    kernels::SgdUpdate(context_.replica.point(), g, num_parameters_, LearningRateOf(step), 0);
+    for (size_t t = 0; t < rates_.size(); ++t) {
+      const uint64_t begin = context_.setup.plan.tensor_begin[t];
+      kernels::SgdUpdate(context_.replica.point() + begin, g + begin,
+                         context_.setup.plan.tensor_count[t],
+                         LearningRateOf(step) * rates_[t].rate_times, 0);
+    }
   }
   Status Push(bool wants_weights) {
     for (uint32_t b = 0; b < context_.setup.plan.buckets.size(); ++b)
@@ -86,6 +93,7 @@ class Downpour : public Asynchronous {
   const pb::Asgd& settings_;
   const size_t num_parameters_;
   std::vector<float> gradient_sum_;  // the sum of the gradients since the last push
+  const std::vector<kernels::TensorRates> rates_;
   uint64_t num_steps_ = 0;
 };
 

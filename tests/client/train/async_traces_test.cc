@@ -235,7 +235,9 @@ TEST(Losses, AreOfTheSameLastStepsWithAndWithoutRounds) {
 
 TEST(Asgd, AppliesGradientsLocallyBetweenPushesAndPulls) {
   std::vector<uint32_t> push_order;
-  const auto job = MakeJob("asgd", {"train.asgd.push_every=2", "train.asgd.pull_every=2"});
+  const auto job = MakeJob("asgd", {"train.asgd.push_every=2", "train.asgd.pull_every=2",
+                                    "train.schedule.rules=[{tensors: hidden.*, times: 0.5}]"});
+  const Vector times = OfElements(*job, {0.5, 0.5, 1, 1});
   const auto traces = RunCluster(*job, {kSteps, 5}, &push_order);
   Vector w = InitialWeights(*job);
   std::vector<Vector> x(kWorkers, w);
@@ -248,10 +250,10 @@ TEST(Asgd, AppliesGradientsLocallyBetweenPushesAndPulls) {
       const Vector g = GradientAt(rank, next_step[rank], x[rank]);
       for (size_t k = 0; k < g.size(); ++k) {
         gradient_sum[k] += g[k];
-        x[rank][k] -= kRate * g[k];
+        x[rank][k] -= kRate * times[k] * g[k];
       }
     }
-    for (size_t k = 0; k < w.size(); ++k) w[k] -= kRate * gradient_sum[k];
+    for (size_t k = 0; k < w.size(); ++k) w[k] -= kRate * times[k] * gradient_sum[k];
     x[rank] = w;
   }
 }

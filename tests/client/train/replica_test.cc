@@ -14,7 +14,7 @@ namespace {
 
 // Makes one step of the optimizer and of the moving average.
 void MakeOptimizerStep(Replica* replica, const std::vector<float>& g, const update::Step& step) {
-  replica->optimizer().Update(replica->parameters(), g.data(), 0, g.size(), step, 0);
+  replica->optimizer().Update(replica->parameters(), g.data(), 0, g.size(), step, {});
   replica->UpdateMovingAverage(0, g.size(), step.number);
 }
 

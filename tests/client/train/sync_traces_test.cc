@@ -170,12 +170,20 @@ struct OdsgdReference {
   double lambda = 0, local_momentum = 0, scale = 1;
   // Whether the compensation uses the previous global weights instead of the local ones.
   bool uses_previous_global = false;
+  Vector times_of_element = {};  // multiplies both rates; empty: 1
 };
 
 // Compares the job's traces with the reference. W[t] are the global weights after round t, and
 // local[i] the local weights (w' in the paper) at which worker i computes its next gradient.
 void CheckOdsgd(const setup::Setup& job, const OdsgdReference& ref) {
   const auto traces = RunCluster(job, {kSteps});
+  // The elements' own rates, which multiply v where the weights change.
+  const auto move = [&](const Vector& g, double rate, double m, Vector* v, Vector* w) {
+    const Vector start = *w;
+    MomentumStep(g, rate, m, v, w);
+    for (size_t k = 0; k < ref.times_of_element.size(); ++k)
+      (*w)[k] = start[k] + ref.times_of_element[k] * ((*w)[k] - start[k]);
+  };
   std::vector<Vector> W = {InitialWeights(job)};
   Vector v;
   std::vector<Vector> local(kWorkers, W[0]), local_v(kWorkers);
@@ -186,7 +194,7 @@ void CheckOdsgd(const setup::Setup& job, const OdsgdReference& ref) {
       g.push_back(GradientAt(i, s, local[i]));
     }
     Vector next_weights = W.back();
-    MomentumStep(MeanOf(g), ref.rate(s), kMomentum, &v, &next_weights);
+    move(MeanOf(g), ref.rate(s), kMomentum, &v, &next_weights);
     W.push_back(next_weights);
     ExpectWeights(traces, s, W[s]);
     for (uint32_t i = 0; i < kWorkers; ++i) {
@@ -205,11 +213,36 @@ void CheckOdsgd(const setup::Setup& job, const OdsgdReference& ref) {
                                                         (global_weights[k] - reference[k]);
       }
       Vector next_local = global_weights;
-      MomentumStep(compensated_gradient, ref.local_rate(s), ref.local_momentum, &local_v[i],
-                   &next_local);
+      move(compensated_gradient, ref.local_rate(s), ref.local_momentum, &local_v[i], &next_local);
       local[i] = next_local;
     }
   }
+}
+
+// The factor of a tensor's rate is in the update of the common weights, and in OD-SGD's local one.
+TEST(RateRules, MultiplyTheRateOfEachTensor) {
+  const std::vector<std::string> overrides = {
+      "train.schedule.rules=[{tensors: '*.bias', times: 4}, {tensors: hidden.*, times: 0.5}]"};
+  const auto job = MakeJob("ssgd", overrides);
+  const Vector times_of_element = OfElements(*job, {0.5, 4, 1, 4});
+  const OptimizerStep make_step = [&](const Vector& g, Vector* v, Vector* w) {
+    for (size_t k = 0; k < g.size(); ++k) {
+      (*v)[k] = kMomentum * (*v)[k] + g[k];
+      (*w)[k] -= kRate * times_of_element[k] * (*v)[k];
+    }
+  };
+  CheckSsgd(*job, make_step);
+  auto central_overrides = overrides;
+  central_overrides.push_back("train.parameters=central");
+  CheckSsgd(*MakeJob("ssgd", central_overrides), make_step);
+  auto psgd_overrides = overrides;
+  psgd_overrides.push_back("train.psgd.p=4");
+  CheckPsgd(*MakeJob("psgd", psgd_overrides), 4, make_step);
+  auto odsgd_overrides = overrides;
+  odsgd_overrides.insert(odsgd_overrides.end(),
+                         {"train.odsgd.warmup_steps=2", "train.odsgd.local.learning_rate=0.03"});
+  CheckOdsgd(*MakeJob("odsgd", odsgd_overrides),
+             {.warmup_steps = 2, .times_of_element = times_of_element});
 }
 
 TEST(Odsgd, FollowsAlgorithm2ThroughBothBoundariesOfItsWarmUp) {

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -43,6 +44,17 @@ model:
   std::filesystem::remove(path);
   EXPECT_TRUE(setup.ok()) << setup.status().message();
   return setup.ok() ? std::move(*setup) : nullptr;
+}
+
+// Returns times[t] for each element of tensor t of the job.
+inline std::vector<double> OfElements(const setup::Setup& job, const std::vector<double>& times) {
+  std::vector<double> of_element(job.table.total);
+  for (size_t t = 0; t < times.size(); ++t) {
+    const models::Parameter& parameter = job.table.parameters[t];
+    std::fill_n(of_element.begin() + static_cast<ptrdiff_t>(parameter.offset), parameter.count,
+                times[t]);
+  }
+  return of_element;
 }
 
 }  // namespace tern::client

@@ -150,7 +150,7 @@ std::vector<std::vector<PushedTensor>> Pipeline::TrainOneStep(uint64_t step) {
       all_pushed[i][tensor] = std::move(pushed[i]);
       std::vector<float>& w = replicas_[i].weights[tensor];
       replicas_[i].optimizer->Update(w.data(), means[i].data(), tensor_begins[tensor], w.size(),
-                                     {rate, step + 1}, 0);
+                                     {rate, step + 1}, {});
     }
   }
   return all_pushed;

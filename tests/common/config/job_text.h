@@ -14,7 +14,7 @@ namespace tern::config {
 // The names that are allowed as values, such as those of models.
 inline const NameTables& TestTables() {
   static const NameTables tables = {
-      {"models", {"lenet", "cifarnet", "resnet20"}},
+      {"models", {"lenet", "cifarnet", "resnet20", "airbench94"}},
       {"codecs",
        {"fp32", "fp16", "bf16", "ternary", "qsgd", "onebit", "topk", "threshold", "adaptive",
         "adacomp", "qsgd_shared", "qsgd_shared_ans"}},

@@ -275,7 +275,7 @@ TEST(YamlJob, SuggestsTheNearestName) {
       FaultsOf(SmallJobWith("lenet", "letnet", "exchange: {codec: ternery, clip: papr}\n")),
       ElementsAre(
           "job.yaml:6:9: model.name: saw letnet; did you mean lenet? Allowed: one of lenet, "
-          "cifarnet, resnet20",
+          "cifarnet, resnet20, airbench94",
           "job.yaml:12:19: exchange.codec: saw ternery; did you mean ternary? Allowed: one "
           "of fp32, fp16, bf16, ternary, qsgd, onebit, topk, threshold, adaptive, adacomp, "
           "qsgd_shared, qsgd_shared_ans",

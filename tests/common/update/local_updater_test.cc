@@ -89,7 +89,7 @@ double WorstDistance(const pb::LocalUpdater& config, Reference reference) {
         ToDouble(w), ToDouble(g), ToDouble(local_point), LearningRate(step));
     updater->ComputeLocalWeights(w.data(), g.data(), local_point.data(), LearningRate(step),
                                  local_point.data(), kNumElements, 0,
-                                 static_cast<float>(reference.decay));
+                                 {.decay = static_cast<float>(reference.decay)});
     std::vector<float> update(kNumElements);
     for (size_t i = 0; i < kNumElements; ++i) {
       update[i] = local_point[i] - w[i];
@@ -184,9 +184,9 @@ TEST(LocalUpdater, EqualsTheOptimizersBitForBit) {
     for (int step = 0; step < 5; ++step) {
       const std::vector<float> g = RandomValues(kNumElements, 100 + step);
       updater->ComputeLocalWeights(w.data(), g.data(), nullptr, LearningRate(step), next.data(),
-                                   kNumElements, 0, 0.01f);
+                                   kNumElements, 0, {0.01f});
       optimizer->Update(w.data(), g.data(), 0, kNumElements,
-                        {LearningRate(step), uint64_t(step) + 1}, 0.01f);
+                        {LearningRate(step), uint64_t(step) + 1}, {0.01f});
       EXPECT_EQ(next, w);
     }
   }

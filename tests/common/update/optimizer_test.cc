@@ -31,23 +31,24 @@ std::vector<float> GradientAt(int step) {
 // The model's weights after kNumSteps updates. Each update is made range by range; the ranges have
 // these lengths.
 std::vector<float> Train(Optimizer* optimizer, const std::vector<size_t>& range_lengths,
-                         float decay) {
+                         const kernels::TensorRates& rates, double rate_factor = 1) {
   std::vector<float> w = RandomValues(kNumElements, 1);
   for (int step = 0; step < kNumSteps; ++step) {
     const std::vector<float> g = GradientAt(step);
     size_t first = 0;
     for (const size_t n : range_lengths) {
       optimizer->Update(w.data() + first, g.data() + first, first, n,
-                        {LearningRate(step), static_cast<uint64_t>(step) + 1}, decay);
+                        {rate_factor * LearningRate(step), static_cast<uint64_t>(step) + 1}, rates);
       first += n;
     }
   }
   return w;
 }
 
-std::vector<float> Train(const pb::Optimizer& config, float decay) {
+std::vector<float> Train(const pb::Optimizer& config, const kernels::TensorRates& rates,
+                         double rate_factor = 1) {
   return Train(std::move(*MakeOptimizer(config, kNumElements)).get(),
-               {std::begin(kSizes), std::end(kSizes)}, decay);
+               {std::begin(kSizes), std::end(kSizes)}, rates, rate_factor);
 }
 
 // A function that makes update t (from 1) of one tensor's weights w in double precision. It keeps
@@ -99,12 +100,12 @@ UpdateRule MomentumRule(double m, double decay) {
 
 TEST(Optimizer, SgdFollowsTheFormula) {
   EXPECT_LT(
-      RelativeDistance(Train(MakeConfig("sgd"), kDecay), TrainWithRule(MomentumRule(0, kDecay))),
+      RelativeDistance(Train(MakeConfig("sgd"), {kDecay}), TrainWithRule(MomentumRule(0, kDecay))),
       kMaxRoundingDistance);
 }
 
 TEST(Optimizer, MomentumFollowsTheFormula) {
-  const std::vector<float> w = Train(MakeConfig("momentum"), kDecay);
+  const std::vector<float> w = Train(MakeConfig("momentum"), {kDecay});
   EXPECT_LT(RelativeDistance(w, TrainWithRule(MomentumRule(0.9, kDecay))), kMaxRoundingDistance);
   // If the rate is folded into the velocity (MXNet's form), a fall of the rate takes effect later.
   const UpdateRule folded_rule = [v = Zeros()](size_t t, auto& x, const auto& g, int,
@@ -126,7 +127,7 @@ TEST(Optimizer, NesterovFollowsPyTorchsForm) {
       w[i] -= rate * (d + 0.9 * b[t][i]);
     }
   };
-  const std::vector<float> w = Train(MakeConfig("nesterov"), kDecay);
+  const std::vector<float> w = Train(MakeConfig("nesterov"), {kDecay});
   EXPECT_LT(RelativeDistance(w, TrainWithRule(rule)), kMaxRoundingDistance);
   EXPECT_GT(RelativeDistance(w, TrainWithRule(MomentumRule(0.9, kDecay))), kMinFaultDistance);
 }
@@ -146,7 +147,7 @@ TEST(Optimizer, NesterovLooksAhead) {
       v[i] = kM * v[i] - kRate * curvature[i] * (x[i] + kM * v[i]);
       x[i] += v[i];
     }
-    optimizer->Update(w.data(), g.data(), 0, 4, {kRate, step}, 0);
+    optimizer->Update(w.data(), g.data(), 0, 4, {kRate, step}, {});
   }
   for (size_t i = 0; i < 4; ++i) EXPECT_NEAR(w[i], x[i] + kM * v[i], 1e-5);
 }
@@ -177,7 +178,7 @@ TEST(Optimizer, AdamFollowsItsAlgorithm) {
   pb::Optimizer config = MakeConfig("adam");
   config.set_beta2(0.99);
   config.set_epsilon(1e-3);
-  const std::vector<float> w = Train(config, kDecay);
+  const std::vector<float> w = Train(config, {kDecay});
   EXPECT_LT(RelativeDistance(w, TrainWithRule(AdamRule{})), kMaxRoundingDistance);
   for (const auto fault :
        {AdamRule::kNoCorrections, AdamRule::kEpsilonInside, AdamRule::kOneUpdateLate}) {
@@ -189,9 +190,9 @@ TEST(Optimizer, AdamDoesNotMoveWithoutGradientAndStaysFinite) {
   const auto optimizer = std::move(*MakeOptimizer(MakeConfig("adam"), 2));
   std::vector<float> w = {1, 2};
   const std::vector<float> zero_gradient = {0, 0}, g = {1, -1};
-  optimizer->Update(w.data(), zero_gradient.data(), 0, 2, {0.1, 1}, 0);
+  optimizer->Update(w.data(), zero_gradient.data(), 0, 2, {0.1, 1}, {});
   EXPECT_EQ(w, (std::vector<float>{1, 2}));
-  optimizer->Update(w.data(), g.data(), 0, 2, {0.1, uint64_t{1} << 62}, 0);
+  optimizer->Update(w.data(), g.data(), 0, 2, {0.1, uint64_t{1} << 62}, {});
   EXPECT_TRUE(std::isfinite(w[0]) && w[0] < 1 && w[1] > 2);
 }
 
@@ -220,7 +221,7 @@ TEST(Optimizer, RmspropFollowsTensorFlowsForm) {
   pb::Optimizer config = MakeConfig("rmsprop");
   config.set_rho(0.8);
   config.set_epsilon(0.1);
-  const std::vector<float> w = Train(config, kDecay);
+  const std::vector<float> w = Train(config, {kDecay});
   EXPECT_LT(RelativeDistance(w, TrainWithRule(RmspropRule{})), kMaxRoundingDistance);
   for (const auto fault :
        {RmspropRule::kEpsilonOutside, RmspropRule::kRateOutside, RmspropRule::kSquareUpdatedLate})
@@ -258,7 +259,7 @@ struct LarsRule {
 
 TEST(Optimizer, LarsFollowsTheEquations) {
   EXPECT_TRUE((*MakeOptimizer(MakeConfig("lars"), kNumElements))->needs_whole_tensors());
-  const std::vector<float> w = Train(MakeConfig("lars"), kDecay);
+  const std::vector<float> w = Train(MakeConfig("lars"), {kDecay});
   EXPECT_LT(RelativeDistance(w, TrainWithRule(LarsRule{})), 1e-6);
   for (const auto fault : {LarsRule::kRateOnVelocity, LarsRule::kNoDecayInRate,
                            LarsRule::kNormOfTheSum, LarsRule::kWholeModel}) {
@@ -266,13 +267,22 @@ TEST(Optimizer, LarsFollowsTheEquations) {
   }
 }
 
+// 4 is a power of two, so that the products of both sides are rounded alike.
+TEST(Optimizer, RateTimesMultipliesTheRate) {
+  for (const std::string& name : OptimizerNames()) {
+    const std::vector<float> plain = Train(MakeConfig(name), {kDecay});
+    EXPECT_EQ(Train(MakeConfig(name), {.decay = kDecay, .rate_times = 4}, 0.25), plain) << name;
+    EXPECT_NE(Train(MakeConfig(name), {.decay = kDecay, .rate_times = 4}), plain) << name;
+  }
+}
+
 TEST(Optimizer, LarsMovesATensorOfZeros) {
   const auto optimizer = std::move(*MakeOptimizer(MakeConfig("lars"), 2));
   std::vector<float> w = {0, 0};
   const std::vector<float> g = {1, -2}, zero_gradient = {0, 0};
-  optimizer->Update(w.data(), zero_gradient.data(), 0, 2, {0.5, 1}, 0);
+  optimizer->Update(w.data(), zero_gradient.data(), 0, 2, {0.5, 1}, {});
   EXPECT_EQ(w, (std::vector<float>{0, 0}));
-  optimizer->Update(w.data(), g.data(), 0, 2, {0.5, 2}, 0);
+  optimizer->Update(w.data(), g.data(), 0, 2, {0.5, 2}, {});
   EXPECT_EQ(w, (std::vector<float>{-0.5, 1}));  // the local rate of zeros is 1
 }
 
@@ -280,19 +290,19 @@ TEST(Optimizer, RangesGiveTheSameBitsAsTheWhole) {
   for (const std::string& name : OptimizerNames()) {
     const auto whole_optimizer = std::move(*MakeOptimizer(MakeConfig(name), kNumElements));
     if (whole_optimizer->needs_whole_tensors()) continue;
-    const std::vector<float> whole_result = Train(whole_optimizer.get(), {kNumElements}, kDecay);
+    const std::vector<float> whole_result = Train(whole_optimizer.get(), {kNumElements}, {kDecay});
     for (const std::vector<size_t>& ranges :
          {std::vector<size_t>(kNumElements, 1), {7, 16, 40, 14}, {40, 37}}) {
       const auto range_optimizer = std::move(*MakeOptimizer(MakeConfig(name), kNumElements));
-      EXPECT_EQ(Train(range_optimizer.get(), ranges, kDecay), whole_result) << name;
+      EXPECT_EQ(Train(range_optimizer.get(), ranges, {kDecay}), whole_result) << name;
     }
   }
 }
 
 TEST(Optimizer, NoMomentumIsSgd) {
-  const std::vector<float> sgd_weights = Train(MakeConfig("sgd"), 0);
-  EXPECT_EQ(Train(MakeConfig("momentum", 0), 0), sgd_weights);
-  EXPECT_EQ(Train(MakeConfig("nesterov", 0), 0), sgd_weights);
+  const std::vector<float> sgd_weights = Train(MakeConfig("sgd"), {});
+  EXPECT_EQ(Train(MakeConfig("momentum", 0), {}), sgd_weights);
+  EXPECT_EQ(Train(MakeConfig("nesterov", 0), {}), sgd_weights);
 }
 
 TEST(Optimizer, StateArraysContainTheWholeState) {
@@ -312,7 +322,7 @@ TEST(Optimizer, StateArraysContainTheWholeState) {
     // A replica with copied weights, state arrays and update number continues identically.
     std::vector<float> w = RandomValues(9, 1);
     const std::vector<float> g = RandomValues(9, 2);
-    for (uint64_t t = 1; t <= 3; ++t) original->Update(w.data(), g.data(), 0, 9, {0.1, t}, 0);
+    for (uint64_t t = 1; t <= 3; ++t) original->Update(w.data(), g.data(), 0, 9, {0.1, t}, {});
     const auto copy = std::move(*MakeOptimizer(config, 9));
     const auto saved = original->StateArrays(), restored = copy->StateArrays();
     for (size_t s = 0; s < saved.size(); ++s) {
@@ -320,8 +330,8 @@ TEST(Optimizer, StateArraysContainTheWholeState) {
       std::copy(saved[s].values.begin(), saved[s].values.end(), restored[s].values.begin());
     }
     std::vector<float> copied_weights = w;
-    original->Update(w.data(), g.data(), 0, 9, {0.1, 4}, 0);
-    copy->Update(copied_weights.data(), g.data(), 0, 9, {0.1, 4}, 0);
+    original->Update(w.data(), g.data(), 0, 9, {0.1, 4}, {});
+    copy->Update(copied_weights.data(), g.data(), 0, 9, {0.1, 4}, {});
     EXPECT_EQ(w, copied_weights) << config.name();
   }
 }
@@ -347,7 +357,7 @@ TEST(OuterOptimizer, IsTheOptimizerOfItsName) {
   for (const std::string& name : OuterOptimizerNames()) {
     const auto outer = MakeOuterOptimizer(MakeOuterConfig(name), kNumElements);
     ASSERT_TRUE(outer.ok()) << outer.status().message();
-    EXPECT_EQ(Train(outer->get(), {kNumElements}, 0), Train(MakeConfig(name), 0)) << name;
+    EXPECT_EQ(Train(outer->get(), {kNumElements}, {}), Train(MakeConfig(name), {})) << name;
     EXPECT_EQ((*outer)->StateArrays().size(), name == "sgd" ? 0u : 1u);
   }
 }

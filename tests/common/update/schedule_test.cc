@@ -114,6 +114,19 @@ TEST(Schedule, OneCycleRisesAndFalls) {
   EXPECT_NEAR(MakeSchedule(config).Rate(100), 0.1, 1e-15);
 }
 
+TEST(Schedule, OneCycleMayRiseAndFallAlongLines) {
+  pb::Train config = MakeConfig("one_cycle");
+  config.mutable_schedule()->set_anneal(pb::Schedule::linear);
+  config.mutable_schedule()->set_pct_start(0.2);
+  config.mutable_schedule()->set_div_factor(5);
+  config.mutable_schedule()->set_total_div_factor(10);
+  EXPECT_NEAR(MakeSchedule(config).Rate(0), 0.02, 1e-15);
+  EXPECT_NEAR(MakeSchedule(config).Rate(5), 0.04, 1e-15);
+  EXPECT_NEAR(MakeSchedule(config).Rate(20), 0.1, 1e-15);
+  EXPECT_NEAR(MakeSchedule(config).Rate(40), 0.0775, 1e-15);
+  EXPECT_NEAR(MakeSchedule(config).Rate(100), 0.01, 1e-15);
+}
+
 TEST(Schedule, SpansTheStepsAfterTheWarmup) {
   pb::Train config = MakeConfig("poly");
   config.mutable_schedule()->set_power(1);

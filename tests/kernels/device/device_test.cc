@@ -204,19 +204,24 @@ std::vector<uint8_t> RandomPlanes(uint64_t count, uint32_t workers, std::mt19937
 // Makes the optimizer step with the CPU kernels.
 void UpdateOnCpu(const UpdateStep& step, const TensorRates& rates, const float* g, size_t n,
                  float* w, float* m, float* v) {
+  const float lr = step.lr * rates.rate_times;
+  AdamStep adam = step.adam;
+  adam.rate *= rates.rate_times;
+  RmspropStep rmsprop = step.rmsprop;
+  rmsprop.lr *= rates.rate_times;
   switch (step.rule) {
     case UpdateRule::kSgd:
-      return SgdUpdate(w, g, n, step.lr, rates.decay);
+      return SgdUpdate(w, g, n, lr, rates.decay);
     case UpdateRule::kMomentum:
-      return MomentumUpdate(w, m, g, n, step.lr, step.momentum, rates.decay);
+      return MomentumUpdate(w, m, g, n, lr, step.momentum, rates.decay);
     case UpdateRule::kNesterov:
-      return NesterovUpdate(w, m, g, n, step.lr, step.momentum, rates.decay);
+      return NesterovUpdate(w, m, g, n, lr, step.momentum, rates.decay);
     case UpdateRule::kLars:
-      return LarsUpdate(w, m, g, n, step.lr, rates.local_rate, step.momentum, rates.decay);
+      return LarsUpdate(w, m, g, n, lr, rates.local_rate, step.momentum, rates.decay);
     case UpdateRule::kAdam:
-      return AdamUpdate(w, m, v, g, n, step.adam, rates.decay);
+      return AdamUpdate(w, m, v, g, n, adam, rates.decay);
     case UpdateRule::kRmsprop:
-      return RmspropUpdate(w, m, v, g, n, step.rmsprop, rates.decay);
+      return RmspropUpdate(w, m, v, g, n, rmsprop, rates.decay);
   }
 }
 
@@ -249,7 +254,8 @@ TEST_P(DeviceUpdates, MatchCpu) {
   for (const Part& part : parts) {
     const auto planes = RandomPlanes(part.count, workers, &random);
     locations.push_back({sums.size(), 0.01f + 0.001f * static_cast<float>(part.tensor)});
-    rates.push_back({part.tensor % 2 == 0 ? 0.0005f : 0, 0.02f});
+    rates.push_back(
+        {part.tensor % 2 == 0 ? 0.0005f : 0, 0.02f, 1 + 0.3f * static_cast<float>(part.tensor)});
     sums.insert(sums.end(), planes.begin(), planes.end());
     std::vector<float> mean(part.count);
     ASSERT_TRUE(DecodeMeanRef(planes.data(), part.count, static_cast<int>(workers),

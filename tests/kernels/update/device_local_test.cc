@@ -36,13 +36,17 @@ TEST_P(DeviceLocalSteps, MatchCpu) {
   const auto parts = MakeParts({1, 700, 4096, 4097, 9});
   const size_t n = ArenaSize(parts);
   const auto updater = std::move(*update::MakeLocalUpdater(updater_def, n, 3));
-  std::vector<float> velocity(n), mean_square(n), decay;
-  for (const Part& part : parts) decay.push_back(part.tensor % 2 == 0 ? 0.01f : 0);
+  std::vector<float> velocity(n), mean_square(n);
+  std::vector<TensorRates> rates;
+  for (const Part& part : parts) {
+    rates.push_back({.decay = part.tensor % 2 == 0 ? 0.01f : 0,
+                     .rate_times = 1 + 0.3f * static_cast<float>(part.tensor)});
+  }
   TilingOnDevice tiling(parts);
   DeviceArray<float> w(NormalValues(n, 1, 1)), reference(NormalValues(n, 1, 2)),
       point(std::vector<float>(n, 0));
-  DeviceArray<float> velocity_on_device(velocity), mean_square_on_device(mean_square),
-      decay_on_device(decay);
+  DeviceArray<float> velocity_on_device(velocity), mean_square_on_device(mean_square);
+  DeviceArray<TensorRates> rates_on_device(rates);
   std::vector<float> expected(n);
   const std::vector<float> w_on_cpu = w.Read(), reference_on_cpu = reference.Read();
   for (uint64_t round = 0; round < 3; ++round) {
@@ -55,13 +59,13 @@ TEST_P(DeviceLocalSteps, MatchCpu) {
               .data();
     arenas.point = point.data();
     ASSERT_EQ(MoveLocallyOnDevice(nullptr, tiling.Get(), updater->CoefficientsOf(0.1f),
-                                  decay_on_device.data(), arenas),
+                                  rates_on_device.data(), arenas),
               0);
     for (size_t p = 0; p < parts.size(); ++p) {
       const Part& part = parts[p];
       updater->ComputeLocalWeights(w_on_cpu.data() + part.begin, g.data() + part.begin,
                                    reference_on_cpu.data() + part.begin, 0.1f,
-                                   expected.data() + part.begin, part.count, part.begin, decay[p]);
+                                   expected.data() + part.begin, part.count, part.begin, rates[p]);
     }
     ExpectSameBits(point.Read(), expected);
     for (const update::Optimizer::StateArray& state_array : updater->StateArrays()) {

@@ -53,6 +53,7 @@ struct ReferenceAugmenter {
   bool random_crop = false, mirror = false, standardize = false;
   double brightness = 0, contrast_min = 1, contrast_max = 1;
   std::vector<double> mean = {}, deviation = {};
+  bool reflects = false, mirrors_in_turn = false;
 
   std::vector<double> Augment(const Image& image, const Augmenter::SampleId& sample_id) const {
     const RandomNumbers numbers{sample_id};
@@ -64,12 +65,22 @@ struct ReferenceAugmenter {
     };
     const int top_row = first_position_of(image.height, height, 1),
               left_column = first_position_of(image.width, width, 2);
-    const bool is_mirrored = mirror && numbers.UniformFor(0, 0) >= 0.5;
+    bool is_mirrored = mirror && numbers.UniformFor(0, 0) >= 0.5;
+    if (mirrors_in_turn) {
+      const RandomNumbers first_epoch{{0, sample_id.index}};
+      is_mirrored = (first_epoch.UniformFor(0, 0) >= 0.5) == (sample_id.epoch % 2 == 0);
+    }
+    const auto reflected = [&](int position, uint32_t side) {
+      const int last = static_cast<int>(side) - 1;
+      return reflects ? last - std::abs(last - std::abs(position)) : position;
+    };
     std::vector<double> out;
     for (uint32_t c = 0; c < image.channels; ++c) {
-      for (int y = top_row; y < top_row + static_cast<int>(height); ++y) {
+      for (int row = top_row; row < top_row + static_cast<int>(height); ++row) {
+        const int y = reflected(row, image.height);
         for (int i = 0; i < static_cast<int>(width); ++i) {
-          const int x = left_column + (is_mirrored ? static_cast<int>(width) - 1 - i : i);
+          const int x = reflected(left_column + (is_mirrored ? static_cast<int>(width) - 1 - i : i),
+                                  image.width);
           const bool is_inside = y >= 0 && y < static_cast<int>(image.height) && x >= 0 &&
                                  x < static_cast<int>(image.width);
           const uint64_t index =
@@ -149,6 +160,38 @@ TEST(Augmenter, MatchesTheReference) {
        .contrast_min = 0.5,
        .mean = {0.4, 0.5, 0.6},
        .deviation = {0.2, 0.25, 0.3}});
+}
+
+TEST(Augmenter, PadsWithReflectionsIfAsked) {
+  ExpectSameAsReference(
+      "augmentation { pad: 4 pad_with: reflection random_crop: true mirror: true }",
+      {.height = 17,
+       .width = 21,
+       .pad_pixels = 4,
+       .random_crop = true,
+       .mirror = true,
+       .reflects = true});
+  // Crops that may lie in the padding as a whole.
+  ExpectSameAsReference(
+      "augmentation { height: 3 width: 2 pad: 16 pad_with: reflection random_crop: true }",
+      {.height = 3, .width = 2, .pad_pixels = 16, .random_crop = true, .reflects = true});
+  EXPECT_THAT(MakeAugmenter("augmentation { pad: 8 pad_with: reflection }")
+                  .OutputSizeOf({8, 9})
+                  .status()
+                  .message(),
+              HasSubstr("is 9 x 8 pixels before it is padded with 8 reflected ones on every side; "
+                        "data.augmentation.pad must be less than 8"));
+}
+
+TEST(Augmenter, MirrorsInTurnIfAsked) {
+  ExpectSameAsReference(
+      "augmentation { pad: 2 random_crop: true mirror: true mirror_in_turn: true }",
+      {.height = 17,
+       .width = 21,
+       .pad_pixels = 2,
+       .random_crop = true,
+       .mirror = true,
+       .mirrors_in_turn = true});
 }
 
 TEST(Augmenter, WithoutOptionsMapsPixelsExactly) {

@@ -128,7 +128,8 @@ TEST_P(LocalMove, MatchesCpu) {
                                           LocalArray::kMeanSquare};
   if (is_relative_to_previous_w) local_arrays.push_back(LocalArray::kBefore);
   MakeModel(local_arrays);
-  std::vector<float> local_weights = RandomValues(1), decay_of_tensor;
+  std::vector<float> local_weights = RandomValues(1);
+  std::vector<kernels::TensorRates> rates_of_tensor;
   const std::vector<float> weights_before =
                                is_relative_to_previous_w ? RandomValues(2) : local_weights,
                            gradients = RandomValues(3);
@@ -137,14 +138,17 @@ TEST_P(LocalMove, MatchesCpu) {
   if (is_relative_to_previous_w) {
     ASSERT_TRUE(model_->CopyLocalToDevice(LocalArray::kBefore, weights_before.data()).ok());
   }
-  for (size_t t = 0; t < parts_.size(); ++t) decay_of_tensor.push_back(t % 2 == 0 ? 0.01f : 0);
+  for (size_t t = 0; t < parts_.size(); ++t) {
+    rates_of_tensor.push_back(
+        {.decay = t % 2 == 0 ? 0.01f : 0, .rate_times = 1 + 0.3f * static_cast<float>(t)});
+  }
   for (int step = 0; step < 2; ++step) {
-    ASSERT_TRUE(model_->UpdateLocalWeights(updater->CoefficientsOf(0.1f), decay_of_tensor).ok());
+    ASSERT_TRUE(model_->UpdateLocalWeights(updater->CoefficientsOf(0.1f), rates_of_tensor).ok());
     const std::vector<float> reference = is_relative_to_previous_w ? weights_before : local_weights;
     for (const kernels::Part& part : parts_) {
       updater->ComputeLocalWeights(&problem_.parameters[part.begin], &gradients[part.begin],
                                    &reference[part.begin], 0.1f, &local_weights[part.begin],
-                                   part.count, part.begin, decay_of_tensor[part.tensor]);
+                                   part.count, part.begin, rates_of_tensor[part.tensor]);
     }
     EXPECT_EQ(CopyFromDevice(LocalArray::kPoint), local_weights);
   }

@@ -41,7 +41,8 @@ class MemoryAsDevice : public DeviceModel, public DeviceCodes {
   Status CopyWeights(LocalArray) override { return Ok(); }
   Status CopyLocalToDevice(LocalArray, const float*) override { return Ok(); }
   Status CopyLocalToHost(LocalArray, float*) override { return Ok(); }
-  Status UpdateLocalWeights(const kernels::LocalStep&, std::span<const float>) override {
+  Status UpdateLocalWeights(const kernels::LocalStep&,
+                            std::span<const kernels::TensorRates>) override {
     return Ok();
   }
   Status Update(uint32_t, const Sums&, const kernels::UpdateStep&,

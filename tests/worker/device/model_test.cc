@@ -18,6 +18,7 @@
 #include "kernels/device/tiling.h"
 #include "kernels/update/optimizer.h"
 #include "kernels/update/optimizer_math.h"
+#include "tests/worker/device/cpu_coder.h"
 #include "worker/device/cuda_model.h"
 #include "worker/device/device_model.h"
 
@@ -29,18 +30,23 @@ constexpr int kWorkerCount = 2;
 
 // Two tensors; each is a bucket (a group of elements prepared together). There are three chunks
 // (groups encoded together): the second has the end of the first tensor and the beginning of
-// the second.
-DeviceModel::Layout LayoutOfTwoTensors() {
+// the second. With a rotation, chunks begin and end between its blocks, of at most 1024 elements.
+DeviceModel::Layout LayoutOfTwoTensors(bool rotates) {
+  const uint64_t first_cut = rotates ? 1024 : 1000, second_cut = rotates ? 4096 : 4100;
   DeviceModel::Layout layout;
   layout.elements = kElements;
   layout.workers = kWorkerCount;
   layout.columns = {10, 20};
   layout.buckets = {{{.begin = 0, .count = 2000, .first = 0, .tensor = 0}},
                     {{.begin = 2000, .count = 10000, .first = 0, .tensor = 1}}};
-  layout.chunks = {{{.begin = 0, .count = 1000, .first = 0, .tensor = 0}},
-                   {{.begin = 1000, .count = 1000, .first = 1000, .tensor = 0},
-                    {.begin = 2000, .count = 4100, .first = 0, .tensor = 1}},
-                   {{.begin = 6100, .count = 5900, .first = 4100, .tensor = 1}}};
+  layout.chunks = {
+      {{.begin = 0, .count = first_cut, .first = 0, .tensor = 0}},
+      {{.begin = first_cut, .count = 2000 - first_cut, .first = first_cut, .tensor = 0},
+       {.begin = 2000, .count = second_cut, .first = 0, .tensor = 1}},
+      {{.begin = 2000 + second_cut,
+        .count = 10000 - second_cut,
+        .first = second_cut,
+        .tensor = 1}}};
   return layout;
 }
 
@@ -59,78 +65,6 @@ std::vector<uint8_t> BytesOrFail(const Result<Bytes>& bytes) {
   return {bytes->span().begin(), bytes->span().end()};
 }
 
-// Encodes gradients on the CPU, one round after the other.
-class CpuCoder {
- public:
-  explicit CpuCoder(const DeviceModel::Layout& layout) : layout_(layout) {
-    for (const auto& bucket : layout.buckets) {
-      memories_.push_back(layout.codec->NewMemory(bucket[0].count));
-      params_of_tensor_.emplace_back();
-    }
-  }
-  // Returns the codes of each chunk.
-  std::vector<std::vector<uint8_t>> EncodeRound(const std::vector<float>& gradients,
-                                                kernels::NoiseKey noise) {
-    std::vector<float> compensated_gradients = gradients;
-    for (uint32_t t = 0; t < memories_.size(); ++t) {
-      const kernels::Part& part = layout_.buckets[t][0];
-      const std::span<float> tensor_values{compensated_gradients.data() + part.begin, part.count};
-      if (memories_[t] != nullptr) {
-        const std::span<const float> v = memories_[t]->Compensate(0, tensor_values, tensor_values);
-        std::copy(v.begin(), v.end(), tensor_values.begin());
-      }
-      noise.tensor = t;
-      params_of_tensor_[t] = layout_.codec->Prepare(
-          kernels::ComputeStats(tensor_values.data(), tensor_values.size()), tensor_values, noise);
-    }
-    std::vector<std::vector<uint8_t>> codes;
-    for (const auto& chunk : layout_.chunks) {
-      codes.emplace_back();
-      for (const kernels::Part& part : chunk)
-        EncodePart(part, {compensated_gradients.data() + part.begin, part.count}, noise,
-                   &codes.back());
-    }
-    return codes;
-  }
-  const codec::EncodeParams& EncodeParamsOf(uint32_t tensor) const {
-    return params_of_tensor_[tensor];
-  }
-  // What the codec keeps between rounds: for each array's name, the values of all tensors in order.
-  std::map<std::string, std::vector<float>> CodecMemories() {
-    std::map<std::string, std::vector<float>> memory_values;
-    for (const auto& memory : memories_) {
-      if (memory == nullptr) continue;
-      SavedState state;
-      memory->AddState(&state);
-      for (const SavedState::Array& array : state.arrays)
-        memory_values[array.name].insert(memory_values[array.name].end(), array.values.begin(),
-                                         array.values.end());
-    }
-    return memory_values;
-  }
-
- private:
-  void EncodePart(const kernels::Part& part, std::span<const float> part_values,
-                  const kernels::NoiseKey& noise, std::vector<uint8_t>* codes) {
-    const codec::Segment segment{part.tensor, part.first, part.count, layout_.columns[part.tensor]};
-    const size_t code_begin = codes->size();
-    layout_.codec->Encode(part_values.data(), segment, params_of_tensor_[part.tensor], noise,
-                          codes);
-    codec::Memory* memory = memories_[part.tensor].get();
-    if (memory == nullptr) return;
-    std::vector<float> decoded(part.count);
-    ASSERT_TRUE(
-        layout_.codec
-            ->DecodeSingleCode(std::span(*codes).subspan(code_begin), segment, decoded.data())
-            .ok());
-    memory->Update(part.first, part_values, decoded);
-  }
-
-  const DeviceModel::Layout& layout_;
-  std::vector<std::unique_ptr<codec::Memory>> memories_;  // what the codec keeps between rounds
-  std::vector<codec::EncodeParams> params_of_tensor_;
-};
-
 struct CodecCase {
   const char* name;
   const char* codec_name = "ternary";
@@ -147,7 +81,7 @@ class DeviceModelTest : public testing::Test {
     optimizer_def.set_name(optimizer);
     optimizer_ = std::move(*update::MakeOptimizer(optimizer_def, kElements));
     codec_ = std::move(*codec::MakeCodec(codec_case.codec_name, codec_case.options));
-    layout_ = LayoutOfTwoTensors();
+    layout_ = LayoutOfTwoTensors(codec_->rotates());
     layout_.state_arrays = static_cast<uint32_t>(optimizer_->StateArrays().size());
     layout_.has_average = has_average;
     layout_.codec = codec_.get();
@@ -246,7 +180,7 @@ class DeviceModelTest : public testing::Test {
     const std::vector<float> scalers(num_segments, kEncodeParams.scaler);
     return model_->Update(chunk, {sums, kWorkerCount, scalers},
                           optimizer_->CoefficientsOf(kUpdateStep),
-                          std::vector<kernels::TensorRates>(num_segments, {.decay = kDecayRate}));
+                          std::vector<kernels::TensorRates>(num_segments, kRates));
   }
   void ExpectStepEqualsCpu() {
     std::vector<float> expected = weights_;
@@ -255,7 +189,7 @@ class DeviceModelTest : public testing::Test {
       const std::vector<float> means = DecodedMeansOf(c, sums);
       const uint64_t begin = layout_.chunks[c][0].begin;
       optimizer_->Update(expected.data() + begin, means.data(), begin, means.size(), kUpdateStep,
-                         kDecayRate);
+                         kRates);
       ASSERT_TRUE(UpdateChunk(c, sums).ok());
     }
     ExpectStateOnDevice(expected);
@@ -279,6 +213,7 @@ class DeviceModelTest : public testing::Test {
       .scaler = 0.8f, .clip = 0.7f, .low = -0.5f, .high = 0.5f};
   static constexpr update::Step kUpdateStep{0.05, 3};
   static constexpr float kDecayRate = 0.01f;
+  static constexpr kernels::TensorRates kRates{.decay = kDecayRate, .rate_times = 1.7f};
   std::unique_ptr<codec::Codec> codec_;
   std::unique_ptr<update::Optimizer> optimizer_;
   DeviceModel::Layout layout_;
@@ -420,6 +355,11 @@ Options OptionsOfOneBit(uint64_t elements) {
   options.keys.mutable_onebit()->set_bucket_elements(elements);
   return options;
 }
+Options Rotated(Options options, uint64_t block) {
+  options.rotate = block;
+  options.seed = 77;
+  return options;
+}
 Options OptionsOf(const Options::TopK& topk) {
   Options options;
   options.topk = topk;
@@ -435,6 +375,9 @@ INSTANTIATE_TEST_SUITE_P(
                               OptionsOf(Options::Qsgd{.bucket = 100,
                                                       .norm = Options::Qsgd::Norm::kTwo,
                                                       .levels = Options::Qsgd::Levels::kSqrtN})},
+                    CodecCase{"ternary_rotated", "ternary", Rotated({}, 1024)},
+                    CodecCase{"qsgd_rotated", "qsgd",
+                              Rotated(OptionsOf(Options::Qsgd{.bucket = 128}), 64)},
                     CodecCase{"onebit", "onebit"},
                     CodecCase{"onebit_buckets", "onebit", OptionsOfOneBit(100)},
                     CodecCase{"topk", "topk"},
@@ -488,13 +431,13 @@ TEST_F(DeviceModelTest, WholeTensorOptimizersMatchCpu) {
                         -kDecayRate, loss_gradient.data());
       const auto squares = model_->SquareSumsOf(b, {&kDecayRate, 1});
       ASSERT_TRUE(squares.ok());
-      const kernels::TensorRates rates{
-          kDecayRate,
-          optimizer_->LarsRatioOf(squares->front().weights, squares->front().means, kDecayRate)};
+      kernels::TensorRates rates = kRates;
+      rates.local_rate =
+          optimizer_->LarsRatioOf(squares->front().weights, squares->front().means, kDecayRate);
       ASSERT_TRUE(
           model_->UpdateBucket(b, optimizer_->CoefficientsOf(kUpdateStep), {&rates, 1}).ok());
       optimizer_->Update(expected.data() + part.begin, loss_gradient.data(), part.begin, part.count,
-                         kUpdateStep, kDecayRate);
+                         kUpdateStep, kRates);
     }
   }
   ExpectStateOnDevice(expected);
@@ -574,6 +517,20 @@ TEST_F(DeviceModelTest, CountsAndCopiesGradients) {
             std::vector<float>(gradients_.begin() + 1990, gradients_.begin() + 2040));
 }
 
+// What a codec with a rotation clamps are rotated values.
+TEST_F(DeviceModelTest, CountsRotatedValues) {
+  MakeModel("sgd", {"rotated", "ternary", Rotated({}, 256)});
+  std::vector<float> rotated(2000);
+  codec_->Rotate(0, 0, {gradients_.data(), rotated.size()}, rotated.data());
+  const float magnitude = 0.7f;
+  const auto expected = std::count_if(rotated.begin(), rotated.end(),
+                                      [&](float v) { return std::abs(v) >= magnitude; });
+  ASSERT_GT(expected, 0);
+  const Result<uint64_t> count = model_->codes().CountAtLeast(0, 0, {&magnitude, 1});
+  ASSERT_TRUE(count.ok()) << count.status().message();
+  EXPECT_EQ(*count, static_cast<uint64_t>(expected));
+}
+
 TEST_F(DeviceModelTest, AverageMatchesCpu) {
   MakeModel("sgd", {"ternary"}, /*has_average=*/true);
   std::vector<float> expected = average_;
@@ -586,7 +543,7 @@ TEST_F(DeviceModelTest, AverageMatchesCpu) {
 TEST(DeviceModelCodes, MatchTheTableOfCodecs) {
   for (const std::string& name : codec::CodecNames()) {
     const auto codec = std::move(*codec::MakeCodec(name, {}));
-    DeviceModel::Layout layout = LayoutOfTwoTensors();
+    DeviceModel::Layout layout = LayoutOfTwoTensors(false);
     layout.codec = codec.get();
     EXPECT_EQ(DeviceModel::Make(layout).ok(), codec::CanEncodeOnDevice(*codec)) << name;
   }

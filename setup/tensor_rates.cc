@@ -1,0 +1,67 @@
+#include "setup/tensor_rates.h"
+
+#include <string>
+
+#include "common/base/text.h"
+#include "models/graph/freeze.h"
+
+namespace tern::setup {
+namespace {
+
+template <typename Rules>
+Status CheckRules(const char* key, const Rules& rules, const models::ParameterTable& table) {
+  for (int i = 0; i < rules.size(); ++i) {
+    TERN_RETURN_IF_ERROR(
+        models::CheckPatterns(Cat(key, "[", i, "].tensors"), {rules[i].tensors()}, table));
+  }
+  return Ok();
+}
+
+// Returns the first rule that matches the tensor's name; null if there is none.
+template <typename Rules>
+auto FirstRule(const Rules& rules, const models::Parameter& parameter) -> decltype(&rules[0]) {
+  for (const auto& rule : rules) {
+    if (models::MatchesAny({rule.tensors()}, parameter.name)) return &rule;
+  }
+  return nullptr;
+}
+
+double DecayOf(const pb::WeightDecay& decay, const models::Parameter& parameter) {
+  if (const auto* rule = FirstRule(decay.rules(), parameter); rule != nullptr) return rule->rate();
+  return parameter.is_bias && !decay.biases() ? 0 : decay.rate();
+}
+
+}  // namespace
+
+Status CheckTensorRates(const pb::Job& job, const models::ParameterTable& table) {
+  TERN_RETURN_IF_ERROR(CheckRules("train.schedule.rules", job.train().schedule().rules(), table));
+  return CheckRules("train.weight_decay.rules", job.train().weight_decay().rules(), table);
+}
+
+std::vector<float> DecaysOf(const pb::Job& job, const models::ParameterTable& table,
+                            pb::WeightDecay::Where where) {
+  const pb::WeightDecay& decay = job.train().weight_decay();
+  std::vector<float> decays(table.parameters.size());
+  const bool is_noise = job.train().compute() == pb::Train::wait;
+  if (decay.where() != where || (is_noise && where == pb::WeightDecay::in_gradient)) return decays;
+  for (size_t t = 0; t < decays.size(); ++t)
+    decays[t] = static_cast<float>(DecayOf(decay, table.parameters[t]));
+  return decays;
+}
+
+UpdateRates UpdateRatesOf(const pb::Job& job, const models::ParameterTable& table,
+                          bool needs_loss_gradient) {
+  const size_t num_tensors = table.parameters.size();
+  UpdateRates rates{.of_tensor = std::vector<kernels::TensorRates>(num_tensors),
+                    .removed_decay = std::vector<float>(num_tensors)};
+  if (needs_loss_gradient) rates.removed_decay = DecaysOf(job, table, pb::WeightDecay::in_gradient);
+  const std::vector<float> local_decays = DecaysOf(job, table, pb::WeightDecay::local);
+  for (size_t t = 0; t < num_tensors; ++t) {
+    rates.of_tensor[t].decay = local_decays[t] + rates.removed_decay[t];
+    const auto* rule = FirstRule(job.train().schedule().rules(), table.parameters[t]);
+    if (rule != nullptr) rates.of_tensor[t].rate_times = static_cast<float>(rule->times());
+  }
+  return rates;
+}
+
+}  // namespace tern::setup
