@@ -28,6 +28,7 @@
 #include "common/base/status.h"
 #include "common/base/text.h"
 #include "kernels/codes/planes.h"
+#include "kernels/codes/rotate.h"
 #include "kernels/codes/stats.h"
 #include "kernels/codes/ternary.h"
 #include "kernels/device/tiling.h"
@@ -209,6 +210,23 @@ class TernarizeBenchmark {
   DeviceArray<uint8_t> codes_;
   DeviceArray<uint64_t> code_sizes_;
 };
+
+// Measures the rotation of all tensors in blocks of 4096 elements, before they are encoded.
+void MeasureRotation(const std::string& name, const std::vector<Part>& tensors,
+                     const RegionOptions& regions) {
+  const uint64_t elements = NumElements(tensors);
+  const auto arenas = MakeArenas(elements);
+  DeviceArray<float> rotated(elements);
+  TiledParts tiled_tensors(tensors);
+  const auto seconds = MeasureSeconds(regions, [&](uint64_t turn) {
+    ExitOnError(
+        kernels::RotateOnDevice(nullptr, tiled_tensors.DeviceView(), {.seed = 1, .block = 4096},
+                                arenas[turn % arenas.size()]->data(), rotated.data()),
+        "launch of a rotation");
+  });
+  PrintMeasurement(name + "_rotation", seconds, 8.0 * static_cast<double>(elements),
+                   Cat(elements, " elements in blocks of 4096"));
+}
 
 // Random sums of the ternary codes of `workers` workers, for all parts. A sum is stored as planes
 // of two's complement: a plane holds one bit of each element. Every part uses a prefix of the
@@ -446,6 +464,7 @@ int Main(int argc, char** argv) {
     const std::string net = setting.nets.substr(begin, end - begin);
     const std::vector<Part> tensors = TensorsOfNet(net);
     TernarizeBenchmark(tensors).MeasureAndPrint(net, setting.regions);
+    MeasureRotation(net, tensors, setting.regions);
     MeasureUpdates(net, tensors, setting.regions);
     begin = end + 1;
   }

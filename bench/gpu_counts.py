@@ -43,6 +43,8 @@ BARS = {
     "stats StatsOfTiles": Bar(72, 3328),
     "ternary CodeTiles": Bar(72, 3328),
     "ternary WriteTiles": Bar(32, 2048),
+    "rotate RotateTiles": Bar(64, 17936),
+    "rotate CombineTiles": Bar(48, 0),
     "update DecodeAndUpdateTiles": Bar(64, 16384),
     "update UpdateTiles": Bar(64, 0),
     "batch_norm MapRows": Bar(96, 0),

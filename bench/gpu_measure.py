@@ -49,6 +49,7 @@ def bench(check):
     add_share_of_copy("ternarize", "alexnet_statistics_and_codes")
     add_share_of_copy("codes", "alexnet_codes")
     add_share_of_copy("ternarize_one", "one_tensor_statistics_and_codes")
+    add_share_of_copy("rotation", "alexnet_rotation")
     put("resnet50_us", lambda: figures["resnet50_statistics_and_codes"]["seconds"] * 1e6,
         "resnet50_statistics_and_codes", lambda: describe(figures["resnet50_statistics_and_codes"])
         + f"; codes alone {figures['resnet50_codes']['seconds'] * 1e6:.3g} us")

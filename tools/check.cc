@@ -9,6 +9,7 @@
 #include "common/update/optimizer.h"
 #include "setup/first_weights.h"
 #include "setup/setup.h"
+#include "setup/tensor_rates.h"
 #include "tools/commands.h"
 #include "tools/job_arguments.h"
 #include "tools/memory.h"
@@ -20,16 +21,35 @@
 namespace tern::tools {
 namespace {
 
+// The weight decay of each tensor, wherever it is added.
+std::vector<float> DecaysOf(const setup::Setup& setup) {
+  const std::vector<float> in_gradient =
+      setup::DecaysOf(setup.job, setup.table, pb::WeightDecay::in_gradient);
+  return setup.job.train().weight_decay().where() == pb::WeightDecay::in_gradient
+             ? in_gradient
+             : setup::DecaysOf(setup.job, setup.table, pb::WeightDecay::local);
+}
+
+// Decays and factors of the learning rate have a column only if a tensor has one.
 void PrintParameters(const setup::Setup& setup) {
   std::printf("\nparameters: %s in %zu tensors\n", Cat(setup.table.total).c_str(),
               setup.table.parameters.size());
+  const std::vector<float> decays = DecaysOf(setup);
+  const auto rates = setup::UpdateRatesOf(setup.job, setup.table, false).of_tensor;
+  const bool has_decays = std::any_of(decays.begin(), decays.end(), [](float d) { return d != 0; });
+  const bool has_factors = std::any_of(
+      rates.begin(), rates.end(), [](const auto& of_tensor) { return of_tensor.rate_times != 1; });
   std::vector<TableRow> rows = {{"name", "shape", "count", "codec"}};
+  if (has_decays) rows[0].push_back("weight decay");
+  if (has_factors) rows[0].push_back("learning rate");
   for (size_t t = 0; t < setup.table.parameters.size(); ++t) {
     const models::Parameter& parameter = setup.table.parameters[t];
     std::vector<std::string> dimensions;
     for (const uint32_t dim : parameter.shape) dimensions.push_back(Cat(dim));
     rows.push_back({parameter.name, Join(dimensions, " x "), Cat(parameter.count),
                     std::string(setup.plan.codec_of[t]->name())});
+    if (has_decays) rows.back().push_back(Cat(decays[t]));
+    if (has_factors) rows.back().push_back(Cat(rates[t].rate_times, " x"));
   }
   PrintTable(rows);
   if (setup.table.frozen.empty()) return;

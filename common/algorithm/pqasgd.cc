@@ -12,6 +12,12 @@ void CheckPqasgd(const pb::Job& job, RuleReporter* reporter) {
     reporter->Report(section + key, "a key that has no effect in this job",
                      "nothing, because " + reason);
   };
+  if (pqasgd.at_sync() == pb::OptimizerState::average &&
+      reporter->AreValid({section + "at_sync"})) {
+    reporter->Report(section + "at_sync", "average",
+                     "keep or reset, because workers push changes of the weights, not the "
+                     "optimizer's state; psgd averages it");
+  }
   if (pqasgd.fragments() <= 1) {
     const std::string reason = "it is for fragments, and " + fragments_key + " is 1";
     refuse("overlap", pqasgd.has_overlap(), reason);

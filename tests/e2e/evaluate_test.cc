@@ -46,13 +46,17 @@ std::vector<std::vector<int>> RowsOfCsv(const std::string& csv) {
   return rows;
 }
 
-TEST(Evaluate, AloneGivesTheWorkersCommonScore) {
+// The values of evaluation.views.
+class Views : public testing::TestWithParam<const char*> {};
+
+TEST_P(Views, AloneGiveTheWorkersCommonScore) {
   TestJob job({.workers = 3,
                .steps = 12,
                .batch_total = 9,
                .test_images = 61,
                .model = kNetWithBatchNorm,
-               .yaml = "evaluation: {confusion: true, batch: 7}\n"});
+               .yaml = std::string("evaluation: {confusion: true, batch: 7, views: ") + GetParam() +
+                       "}\n"});
   job.StartAll();
   job.ExpectAllEnd(0);
   const std::string confusion_of_job = job.OutputBytes("confusion.csv");
@@ -83,6 +87,8 @@ TEST(Evaluate, AloneGivesTheWorkersCommonScore) {
   const std::string loss = evaluation.out().substr(loss_begin, 5);
   EXPECT_THAT(log, HasSubstr("test loss " + loss));
 }
+
+INSTANTIATE_TEST_SUITE_P(OfEvaluation, Views, testing::Values("one", "mirrored", "shifted"));
 
 TEST(Evaluate, WithoutTheKeyWritesNoConfusionMatrix) {
   TestJob job({.steps = 4});

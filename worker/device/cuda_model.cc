@@ -1,5 +1,6 @@
 #include "worker/device/cuda_model.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "kernels/codes/stats.h"
@@ -19,7 +20,7 @@ namespace {
 
 class Model : public CudaModel {
  public:
-  explicit Model(const Layout& layout) : layout_(layout) {}
+  explicit Model(const Layout& layout) : layout_(layout), rates_of_chunk_(layout.chunks.size()) {}
   Status Allocate();
 
   const std::shared_ptr<Stream>& stream() const override { return stream_; }
@@ -51,18 +52,27 @@ class Model : public CudaModel {
   Status CheckSums() override;
 
  private:
-  Status UploadRates(std::span<const kernels::TensorRates> rates);
-  Status UpdateFromMeans(const Group& group, const kernels::UpdateStep& step);
+  // Rates that seldom change, and what was last copied to the device.
+  struct KnownRates {
+    std::vector<kernels::TensorRates> host;
+    Array<kernels::TensorRates> device;
+  };
+  // Copies the rates to the device if they are not there yet. Returns where they are there.
+  Result<const kernels::TensorRates*> RatesOnDevice(std::span<const kernels::TensorRates> rates,
+                                                    KnownRates* known);
+  Status UpdateFromMeans(const Group& group, const kernels::UpdateStep& step,
+                         const kernels::TensorRates* rates);
 
   const Layout layout_;
   std::shared_ptr<Stream> stream_;
   std::unique_ptr<Stream> coder_stream_;  // The stream of the thread that encodes.
   ModelMemory memory_;
-  Array<float> means_;                       // Mean gradients; allocated on first use.
-  std::unique_ptr<Event> retained_event_;    // Recorded after the last copy of RetainGradients.
-  Array<kernels::TensorRates> local_rates_;  // Of each part (range of one tensor), for w'.
+  Array<float> means_;                     // Mean gradients; allocated on first use.
+  std::unique_ptr<Event> retained_event_;  // Recorded after the last copy of RetainGradients.
+  KnownRates local_rates_;                 // Of each part (range of one tensor), for w'.
   StatsComputer stats_;
-  Array<kernels::TensorRates> rates_;
+  Array<kernels::TensorRates> rates_;  // Of a bucket's parts, for UpdateBucket.
+  std::vector<KnownRates> rates_of_chunk_;
   Array<uint32_t> bad_sum_count_;  // A counter of invalid sums.
   std::unique_ptr<CudaCodes> codes_;
 };
@@ -79,8 +89,6 @@ Status Model::Allocate() {
        {stats_.Allocate(memory_.max_sizes), rates_.Allocate(memory_.max_sizes.parts),
         bad_sum_count_.Allocate(1)})
     TERN_RETURN_IF_ERROR(allocate_status);
-  if (!layout_.local_arrays.empty())
-    TERN_RETURN_IF_ERROR(local_rates_.Allocate(memory_.all_parts.size()));
   if (layout_.rounds > 1) {
     auto event = Event::Make();
     if (!event.ok()) return event.status();
@@ -165,8 +173,8 @@ Status Model::UpdateLocalWeights(const kernels::LocalStep& step,
   std::vector<kernels::TensorRates> rates_by_part;
   for (const kernels::TiledPart& tiled : memory_.all_parts.host_tiling.parts)
     rates_by_part.push_back(rates[tiled.part.tensor]);
-  TERN_RETURN_IF_ERROR(stream_->CopyInNow(local_rates_.get(), rates_by_part.data(),
-                                          rates_by_part.size() * sizeof(kernels::TensorRates)));
+  const auto device_rates = RatesOnDevice(rates_by_part, &local_rates_);
+  if (!device_rates.ok()) return device_rates.status();
   const float* before_arena = memory_.LocalArena(LocalArray::kBefore);
   const kernels::LocalArenas arenas{.weights = memory_.weights.get(),
                                     .gradients = memory_.gradients.get(),
@@ -175,28 +183,37 @@ Status Model::UpdateLocalWeights(const kernels::LocalStep& step,
                                     .mean_square = memory_.LocalArena(LocalArray::kMeanSquare),
                                     .point = point()};
   return CheckCuda(kernels::MoveLocallyOnDevice(stream_->get(), memory_.all_parts.tiling(), step,
-                                                local_rates_.get(), arenas),
+                                                *device_rates, arenas),
                    "a local update");
 }
 
-Status Model::UploadRates(std::span<const kernels::TensorRates> rates) {
-  return stream_->CopyInNow(rates_.get(), rates.data(), rates.size_bytes());
+Result<const kernels::TensorRates*> Model::RatesOnDevice(
+    std::span<const kernels::TensorRates> rates, KnownRates* known) {
+  if (!std::equal(rates.begin(), rates.end(), known->host.begin(), known->host.end())) {
+    if (known->host.empty()) TERN_RETURN_IF_ERROR(known->device.Allocate(rates.size()));
+    known->host.assign(rates.begin(), rates.end());
+    TERN_RETURN_IF_ERROR(
+        stream_->CopyInNow(known->device.get(), known->host.data(), rates.size_bytes()));
+  }
+  return static_cast<const kernels::TensorRates*>(known->device.get());
 }
 
-Status Model::UpdateFromMeans(const Group& group, const kernels::UpdateStep& step) {
+Status Model::UpdateFromMeans(const Group& group, const kernels::UpdateStep& step,
+                              const kernels::TensorRates* rates) {
   return CheckCuda(kernels::UpdateOnDevice(stream_->get(), group.tiling(), means_.get(), step,
-                                           rates_.get(), memory_.Arenas()),
+                                           rates, memory_.Arenas()),
                    "an update of the weights");
 }
 
 Status Model::Update(uint32_t chunk, const Sums& sums, const kernels::UpdateStep& step,
                      std::span<const kernels::TensorRates> rates) {
-  TERN_RETURN_IF_ERROR(UploadRates(rates));
+  const auto device_rates = RatesOnDevice(rates, &rates_of_chunk_[chunk]);
+  if (!device_rates.ok()) return device_rates.status();
   if (codes_->codec().UpdatesInOnePass())
-    return codes_->codec().Update(chunk, sums, {step, rates_.get(), memory_.Arenas()},
+    return codes_->codec().Update(chunk, sums, {step, *device_rates, memory_.Arenas()},
                                   bad_sum_count_.get());
   TERN_RETURN_IF_ERROR(DecodeMeans(chunk, sums));
-  return UpdateFromMeans(memory_.chunks[chunk], step);
+  return UpdateFromMeans(memory_.chunks[chunk], step, *device_rates);
 }
 
 Status Model::ClearMeans(uint32_t bucket) {
@@ -237,8 +254,8 @@ Result<std::vector<DeviceModel::SquareSums>> Model::SquareSumsOf(
 
 Status Model::UpdateBucket(uint32_t bucket, const kernels::UpdateStep& step,
                            std::span<const kernels::TensorRates> rates) {
-  TERN_RETURN_IF_ERROR(UploadRates(rates));
-  return UpdateFromMeans(memory_.buckets[bucket], step);
+  TERN_RETURN_IF_ERROR(stream_->CopyInNow(rates_.get(), rates.data(), rates.size_bytes()));
+  return UpdateFromMeans(memory_.buckets[bucket], step, rates_.get());
 }
 
 Status Model::UpdateAverage(uint64_t begin, uint64_t count, float one_minus_decay) {

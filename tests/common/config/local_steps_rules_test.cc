@@ -81,6 +81,15 @@ TEST(OuterOptimizer, HasOneOfThreeNamesAndNumbersInRange) {
                             "nesterov")));
 }
 
+// It pushes changes of the weights; with psgd, the state is pushed beside the weights.
+TEST(OptimizerState, OfPqasgdIsNotAveraged) {
+  for (const std::string at_sync : {"keep", "reset"})
+    EXPECT_THAT(FaultsWith("pqasgd", {"train.pqasgd.at_sync=" + at_sync}), IsEmpty());
+  EXPECT_THAT(FaultsWith("pqasgd", {"train.pqasgd.at_sync=average"}),
+              ElementsAre(HasSubstr("train.pqasgd.at_sync: saw average; allowed: keep or reset")));
+  EXPECT_THAT(FaultsWith("psgd", {"train.psgd.at_sync=average"}), IsEmpty());
+}
+
 TEST(Feedback, OfPqasgdIsForJobsThatAllowIt) {
   for (const std::string codec : {"onebit", "topk"}) {
     EXPECT_THAT(

@@ -5,6 +5,7 @@
 
 #include <map>
 #include <utility>
+#include <vector>
 
 #include "common/base/clock.h"
 #include "common/base/logging.h"
@@ -162,25 +163,24 @@ Result<SharedPlan> CudnnLibrary::ChoosePlan(const ConvShape& shape, ConvPass pas
                                             cudnn::Trial* trial) {
   auto graph = cudnn::MakeGraph(target_, shape, pass);
   if (!graph.ok()) return graph.status();
-  SharedPlan best_plan;
-  float shortest_ms = 0;
+  Result<SharedPlan> chosen_plan = Status(Code::kBadJob, "no engine is suitable");
   for (const auto heuristic : {cudnn::Heuristic::kFast, cudnn::Heuristic::kFallback}) {
-    if (best_plan != nullptr) break;
+    std::vector<SharedPlan> plans;
+    std::vector<std::unique_ptr<CudnnPlan>> trial_plans;
+    std::vector<ConvPlan*> plans_to_time;
     for (const cudnn::Descriptor& candidate :
          cudnn::FindCandidates(target_, *graph, shape, heuristic, kMaxCandidates)) {
       auto made_plan = cudnn::MakePlan(target_, candidate);
       if (!made_plan.ok()) continue;
-      auto plan = std::make_shared<const cudnn::Plan>(std::move(*made_plan));
-      CudnnPlan trial_plan(handle_, plan, shape, pass);
-      if (!trial->Run(&trial_plan).ok()) continue;
-      const Result<float> time_ms = trial->MeasureTimeMs(&trial_plan);
-      if (!time_ms.ok() || (best_plan != nullptr && *time_ms >= shortest_ms)) continue;
-      shortest_ms = *time_ms;
-      best_plan = std::move(plan);
+      plans.push_back(std::make_shared<const cudnn::Plan>(std::move(*made_plan)));
+      trial_plans.push_back(std::make_unique<CudnnPlan>(handle_, plans.back(), shape, pass));
+      plans_to_time.push_back(trial_plans.back().get());
     }
+    const Result<size_t> fastest = trial->FastestOf(plans_to_time);
+    if (fastest.ok()) return plans[*fastest];
+    chosen_plan = fastest.status();
   }
-  if (best_plan == nullptr) return Status(Code::kBadJob, "no engine is suitable");
-  return best_plan;
+  return chosen_plan;
 }
 
 }  // namespace

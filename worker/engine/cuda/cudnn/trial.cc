@@ -133,13 +133,33 @@ Status Trial::Wait() {
   return device::CheckCuda(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
 }
 
+Status Trial::EnsureWorkspace(size_t bytes) {
+  if (bytes <= workspace_bytes_) return Ok();
+  workspace_.reset();
+  workspace_bytes_ = 0;
+  auto workspace = device::AllocateDevice(bytes);
+  if (!workspace.ok()) return workspace.status();
+  workspace_ = std::move(*workspace);
+  workspace_bytes_ = bytes;
+  return Ok();
+}
+
+void Trial::EnsureWorkspaceFor(std::span<ConvPlan* const> plans) {
+  size_t limit = kMaxWorkspaceBytes, most_bytes = 0;
+  do {
+    most_bytes = 0;
+    for (const ConvPlan* plan : plans) {
+      if (plan->workspace_bytes() <= limit)
+        most_bytes = std::max(most_bytes, plan->workspace_bytes());
+    }
+    limit = most_bytes == 0 ? 0 : most_bytes - 1;
+  } while (most_bytes > 0 && !EnsureWorkspace(most_bytes).ok());
+}
+
 Status Trial::Run(ConvPlan* plan) {
   if (plan->workspace_bytes() > kMaxWorkspaceBytes)
     return Status(Code::kBadJob, "its workspace is too large");
-  workspace_.reset();
-  auto workspace = device::AllocateDevice(plan->workspace_bytes());
-  if (!workspace.ok()) return workspace.status();
-  workspace_ = std::move(*workspace);
+  TERN_RETURN_IF_ERROR(EnsureWorkspace(plan->workspace_bytes()));
   if (!expected_result_.empty()) TERN_RETURN_IF_ERROR(SpoilResult());
   TERN_RETURN_IF_ERROR(plan->Run(stream_, data()));
   return expected_result_.empty() ? Wait() : CheckResult();
@@ -161,9 +181,8 @@ Status Trial::CheckResult() {
   return is_right ? Ok() : Status(Code::kBadJob, "its result is wrong");
 }
 
-// Times replays of captured runs, because the time of single launches of a short plan would mostly
-// be the host's. The least of several times is the one that is disturbed least.
-Result<float> Trial::MeasureTimeMs(ConvPlan* plan) {
+Result<Trial::Timed> Trial::Prepare(size_t index, ConvPlan* plan) {
+  TERN_RETURN_IF_ERROR(Run(plan));  // The first run is slow.
   const auto run_once = [&] { return plan->Run(stream_, data()); };
   [[maybe_unused]] static const bool is_warm = [&] {
     const Time begin = Now();
@@ -172,20 +191,40 @@ Result<float> Trial::MeasureTimeMs(ConvPlan* plan) {
     return true;
   }();
   const Result<float> once_ms = TimeMs(run_once);
-  if (!once_ms.ok()) return once_ms;
-  const auto runs = static_cast<int>(std::clamp(kMaxTimedMs / *once_ms, 1.0f, kMaxTimedRuns));
-  const auto graph = device::Graph::Capture(stream_, [&] {
-    for (int run = 0; run < runs; ++run) TERN_RETURN_IF_ERROR(run_once());
+  if (!once_ms.ok()) return once_ms.status();
+  Timed timed{.index = index, .least_ms = *once_ms};
+  timed.runs = static_cast<int>(std::clamp(kMaxTimedMs / *once_ms, 1.0f, kMaxTimedRuns));
+  auto graph = device::Graph::Capture(stream_, [&] {
+    for (int run = 0; run < timed.runs; ++run) TERN_RETURN_IF_ERROR(run_once());
     return Ok();
   });
-  if (!graph.ok()) return once_ms;
-  float least_ms = *once_ms;
-  for (int round = 0; round < kRounds; ++round) {
-    const Result<float> total_ms = TimeMs([&] { return (*graph)->Launch(stream_); });
-    if (!total_ms.ok()) return total_ms;
-    least_ms = std::min(least_ms, *total_ms / static_cast<float>(runs));
+  if (graph.ok()) timed.graph = std::move(*graph);
+  return timed;
+}
+
+// Times replays of captured runs, because the time of single launches of a short plan would mostly
+// be the host's. The least of several times is the one that is disturbed least.
+Result<size_t> Trial::FastestOf(std::span<ConvPlan* const> plans) {
+  EnsureWorkspaceFor(plans);
+  std::vector<Timed> timed_plans;
+  for (size_t i = 0; i < plans.size(); ++i) {
+    if (plans[i]->workspace_bytes() > workspace_bytes_) continue;
+    auto timed = Prepare(i, plans[i]);
+    if (timed.ok()) timed_plans.push_back(std::move(*timed));
   }
-  return least_ms;
+  for (int round = 0; round < kRounds; ++round) {
+    for (Timed& timed : timed_plans) {
+      if (timed.graph == nullptr) continue;
+      const Result<float> total_ms = TimeMs([&] { return timed.graph->Launch(stream_); });
+      if (!total_ms.ok()) return total_ms.status();
+      timed.least_ms = std::min(timed.least_ms, *total_ms / static_cast<float>(timed.runs));
+    }
+  }
+  const auto fastest =
+      std::min_element(timed_plans.begin(), timed_plans.end(),
+                       [](const Timed& a, const Timed& b) { return a.least_ms < b.least_ms; });
+  if (fastest == timed_plans.end()) return Status(Code::kBadJob, "no engine is suitable");
+  return fastest->index;
 }
 
 Result<float> Trial::TimeMs(const std::function<Status()>& launch) {

@@ -1,9 +1,10 @@
 // Runs plans of one pass of a convolution on arrays of its own, to find out whether they run,
-// whether their results are right, and how long they take. Internal to the engine.
+// whether their results are right, and which is the fastest. Internal to the engine.
 #pragma once
 
 #include <functional>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "common/base/status.h"
@@ -20,11 +21,12 @@ class Trial {
 
   // Runs the plan once and waits. An error if the plan needs too much workspace, does not run, or
   // computes a wrong result. Results are checked only for unequal padding (HasUnequalPadding),
-  // because an engine of cuDNN 9.14 computes wrong gradients of weights there. Call it before
-  // MeasureTimeMs, because the first run is slow.
+  // because an engine of cuDNN 9.14 computes wrong gradients of weights there.
   Status Run(ConvPlan* plan);
-  // Returns how long a run of the plan takes, in milliseconds.
-  Result<float> MeasureTimeMs(ConvPlan* plan);
+  // Returns the index of the fastest of the plans with which Run succeeds; kBadJob if there is
+  // none. The plans take turns, so that a change of the clock rate or another program disturbs all
+  // of them alike.
+  Result<size_t> FastestOf(std::span<ConvPlan* const> plans);
 
  private:
   Trial(kernels::DeviceStream stream, const ConvShape& shape, ConvPass pass)
@@ -41,6 +43,21 @@ class Trial {
   Result<std::vector<uint8_t>> ReadResult();
   ConvData data() const;
   Status Wait();
+  // Makes the workspace at least this large. The plans share it.
+  Status EnsureWorkspace(size_t bytes);
+  // Makes it as large as any of the plans needs for which there is memory. All at once, because
+  // graphs keep the address that they were captured with.
+  void EnsureWorkspaceFor(std::span<ConvPlan* const> plans);
+  // A plan that is being timed: a captured graph of `runs` runs of it; no graph if it cannot be
+  // captured.
+  struct Timed {
+    size_t index = 0;
+    std::unique_ptr<device::Graph> graph = nullptr;
+    int runs = 1;
+    float least_ms = 0;  // of one run
+  };
+  // Runs the plan, times one run, and captures its graph.
+  Result<Timed> Prepare(size_t index, ConvPlan* plan);
   // Returns the milliseconds that the launches of `launch` take on the device.
   Result<float> TimeMs(const std::function<Status()>& launch);
 
@@ -50,6 +67,7 @@ class Trial {
   std::vector<size_t> array_bytes_;  // x, kernel, y and bias
   std::vector<device::DeviceMemory> memory_;
   device::DeviceMemory workspace_;
+  size_t workspace_bytes_ = 0;
   std::vector<uint8_t> expected_result_;  // Empty if results are not checked.
 };
 
