@@ -23,7 +23,7 @@ STEPS, BATCH, MOMENTUM = 20, 32, 0.9
 BOUND = 1e-3  # relative difference of a loss
 # Name, arguments of `tern model`, learning rate.
 MODELS = {"lenet": ([], 0.003), "cifarnet": ([], 0.01), "resnet20": ([], 0.001),
-          "mobilenet": (["--height", "32", "--width", "32", "--classes", "10"], 0.0005)}
+          "mobilenet": (["--height", "32", "--width", "32", "--classes", "10"], 0.0005), "airbench94": ([], 0.001)}
 
 
 def batches(shape, classes):
