@@ -73,8 +73,8 @@ def compiled(model):
     return Step(f"compile_{model}", (f"compile_{model}",), functools.partial(gpu_measure.compiled, model), 40)
 
 
-BENCH = ("copy", "to_device", "from_device", "launch", "ternarize", "codes", "ternarize_one", "resnet50_us", "resnet50_launches",
-         "decode_momentum", "decode_adam")
+BENCH = ("copy", "to_device", "from_device", "launch", "ternarize", "codes", "ternarize_one", "rotation", "resnet50_us",
+         "resnet50_launches", "decode_momentum", "decode_adam")
 TORCH = ("product_bf16", "product_tf32", "ternarize_vs_eager", "ternarize_vs_compiled", "resnet50_vs_eager", "decode_vs_torch")
 
 

@@ -68,8 +68,10 @@ Result<RateRange> ReadRange(const Arguments& arguments) {
                                   "; --from must be below --to"));
 }
 
-pb::Schedule RangeTestSchedule(const RateRange& range) {
+// The rates of the range test, with the job's factors for single tensors.
+pb::Schedule RangeTestSchedule(const RateRange& range, const pb::Schedule& of_job) {
   pb::Schedule schedule;
+  *schedule.mutable_rules() = of_job.rules();
   schedule.set_name("exponential");
   schedule.set_learning_rate(range.from);
   schedule.set_gamma(range.to / range.from);
@@ -179,7 +181,7 @@ Result<Suggestion> RunRangeTest(const TestJob& test, const RateRange& range,
                                 StopSignals* stop_signals, std::vector<RatedLoss>* losses) {
   pb::Job job = test.job;
   job.mutable_train()->set_steps(range.steps);
-  *job.mutable_train()->mutable_schedule() = RangeTestSchedule(range);
+  *job.mutable_train()->mutable_schedule() = RangeTestSchedule(range, job.train().schedule());
   const Result<TestRun> run = TrainToEnd(job, stop_signals);
   if (!run.ok()) return run.status();
   *losses = RateLosses(range, run->rows);

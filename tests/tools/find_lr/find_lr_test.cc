@@ -53,6 +53,15 @@ TEST(FindLr, SuggestsARateOfAJobThatDivergesAtTheHighestRates) {
   EXPECT_THAT(ReadFile(RunFolder(job) + "/run.stderr"), HasSubstr("the job failed"));
 }
 
+// With a factor of 0 for all tensors nothing learns, at any rate.
+TEST(FindLr, KeepsTheFactorsOfSingleTensors) {
+  TestJob job({.steps = 3});
+  TestProgram& find_lr = FindLr(job, {"--steps", "30", "--to", "1", "--trial_steps", "0", "--set",
+                                      "train.schedule.rules=[{tensors: '*', times: 0}]"});
+  EXPECT_EQ(find_lr.Wait(), 64) << find_lr.out();
+  EXPECT_THAT(find_lr.err(), HasSubstr("so no rate is suggested"));
+}
+
 TEST(FindLr, LeavesTheJobsOwnResultsAlone) {
   TestJob job({.steps = 3});
   TestProgram& run = job.StartTern({"run", job.job_file()});

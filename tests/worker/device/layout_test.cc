@@ -34,7 +34,8 @@ TEST(StaysOnDevice, ForCodecsWithADeviceForm) {
   EXPECT_FALSE(SmallJobStaysOnGpu({"exchange.codec=qsgd", "exchange.qsgd.sums=exact"}))
       << "its sums are floats";
   EXPECT_FALSE(SmallJobStaysOnGpu({"exchange.codec=fp16", "exchange.error_feedback=true"}));
-  EXPECT_FALSE(SmallJobStaysOnGpu({"exchange.rotate=64"})) << "the device does not rotate";
+  EXPECT_TRUE(SmallJobStaysOnGpu({"exchange.rotate=64"}));
+  EXPECT_FALSE(SmallJobStaysOnGpu({"exchange.rotate=64", "exchange.codec=ternary_ans"}));
   EXPECT_TRUE(SmallJobStaysOnGpu({"exchange.scaler=previous", "metrics.tensorboard=true"}));
   EXPECT_FALSE(SmallJobStaysOnGpu({"exchange.scaler=per_worker"})) << "its sums are floats";
 }
