@@ -49,7 +49,7 @@ Result<std::vector<float>> WeightsOf(const setup::Setup& setup, const pb::ConvDe
   const pb::Job job = config::JobForRank(setup.job, 0);
   const auto samples = worker::ReadPlainTrainingSamples(setup, job);
   if (!samples.ok()) return samples.status();
-  Whitening whitening(setup.net.input().channels(), conv.kernel());
+  Whitening whitening(setup.net.input().channels(), conv.kernel(), conv.stride());
   data::Samples::Scratch scratch;
   std::vector<float> image((*samples)->image_size());
   uint32_t label = 0;

@@ -8,8 +8,8 @@ namespace tern::tools {
 
 void Whitening::Add(std::span<const float> image, uint32_t height, uint32_t width) {
   const uint32_t n = elements();
-  for (uint32_t top = 0; top + kernel_ <= height; ++top) {
-    for (uint32_t left = 0; left + kernel_ <= width; ++left) {
+  for (uint32_t top = 0; top + kernel_ <= height; top += stride_) {
+    for (uint32_t left = 0; left + kernel_ <= width; left += stride_) {
       uint32_t k = 0;
       for (uint32_t c = 0; c < channels_; ++c) {
         for (uint32_t y = top; y < top + kernel_; ++y) {

@@ -19,16 +19,17 @@ inline constexpr double kWhiteningEpsilon = 5e-4;
 
 class Whitening {
  public:
-  // For patches of `kernel` x `kernel` pixels of `channels` channels.
-  Whitening(uint32_t channels, uint32_t kernel)
+  // For patches of `kernel` x `kernel` pixels of `channels` channels, `stride` pixels apart.
+  Whitening(uint32_t channels, uint32_t kernel, uint32_t stride = 1)
       : channels_(channels),
         kernel_(kernel),
+        stride_(stride),
         products_(size_t{elements()} * elements()),
         patch_(elements()) {}
 
   // The number of elements of a patch.
   uint32_t elements() const { return channels_ * kernel_ * kernel_; }
-  // Counts all patches that lie in the image, [channels, height, width].
+  // Counts the patches that lie in the image, [channels, height, width].
   void Add(std::span<const float> image, uint32_t height, uint32_t width);
   // Returns the weights, [outputs, channels, kernel, kernel]. Of v_i and -v_i, that whose largest
   // element by magnitude is positive comes first. kBadData if there was no patch, or if no pixel
@@ -36,7 +37,7 @@ class Whitening {
   Result<std::vector<float>> Weights(uint32_t outputs) const;
 
  private:
-  const uint32_t channels_, kernel_;
+  const uint32_t channels_, kernel_, stride_;
   std::vector<double> products_;  // the sums of p p^T, on and below the diagonal
   uint64_t num_patches_ = 0;
   std::vector<double> patch_;

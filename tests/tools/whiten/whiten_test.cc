@@ -86,6 +86,18 @@ TEST(Whitening, MakesOutputsUncorrelatedAndOfEqualSize) {
   EXPECT_TRUE(std::equal(four->begin(), four->begin() + 2 * n, weights->begin()));
 }
 
+// With a stride of 2, only every second row and column of patches counts: the others are zeros.
+TEST(Whitening, TakesThePatchesThatTheLayerTakes) {
+  std::vector<float> image = {1, 0, 2,  0,  //
+                              0, 0, 0,  0,  //
+                              3, 0, -1, 0,  //
+                              0, 0, 0,  0};
+  Whitening by_two(1, 1, 2), of_four(1, 1);
+  by_two.Add(image, 4, 4);
+  of_four.Add(std::vector<float>{1, 2, 3, -1}, 2, 2);
+  EXPECT_EQ(*by_two.Weights(2), *of_four.Weights(2));
+}
+
 TEST(Whitening, RefusesImagesThatSayNothing) {
   Whitening small(1, 5);
   small.Add(std::vector<float>(16, 1.f), 4, 4);
