@@ -44,8 +44,10 @@ Result<const pb::LayerDef*> WhiteningLayer(const pb::NetDef& net) {
   return &layer;
 }
 
+// Takes the first *num_images training images, or all if they are fewer; then *num_images is their
+// number.
 Result<std::vector<float>> WeightsOf(const setup::Setup& setup, const pb::ConvDef& conv,
-                                     uint64_t num_images) {
+                                     uint64_t* num_images) {
   const pb::Job job = config::JobForRank(setup.job, 0);
   const auto samples = worker::ReadPlainTrainingSamples(setup, job);
   if (!samples.ok()) return samples.status();
@@ -54,7 +56,8 @@ Result<std::vector<float>> WeightsOf(const setup::Setup& setup, const pb::ConvDe
   std::vector<float> image((*samples)->image_size());
   uint32_t label = 0;
   const data::Size size = (*samples)->size();
-  for (uint64_t i = 0; i < std::min(num_images, (*samples)->count()); ++i) {
+  *num_images = std::min(*num_images, (*samples)->count());
+  for (uint64_t i = 0; i < *num_images; ++i) {
     TERN_RETURN_IF_ERROR((*samples)->FillFloats({0, i}, &scratch, image.data(), &label));
     whitening.Add(image, size.height, size.width);
   }
@@ -77,9 +80,9 @@ Result<std::string> NewFile(const pb::Model& model) {
 }  // namespace
 
 Status WhitenJob(const Arguments& arguments) {
-  const auto num_images = arguments.NumberValue("images", 1u << 31);
-  if (!num_images.ok()) return num_images.status();
-  if (*num_images == 0)
+  const auto asked_images = arguments.NumberValue("images", 1u << 31);
+  if (!asked_images.ok()) return asked_images.status();
+  if (*asked_images == 0)
     return Status(Code::kUsage, "--images: saw 0; allowed: a whole number, 1 or more");
   const auto setup = SetupOfJob(arguments);
   if (!setup.ok()) return setup.status();
@@ -88,7 +91,8 @@ Status WhitenJob(const Arguments& arguments) {
   const Result<std::string> path = NewFile((*setup)->job.model());
   if (!path.ok()) return path.status();
   const pb::ConvDef& conv = (*layer)->conv();
-  const auto weights = WeightsOf(**setup, conv, *num_images);
+  uint64_t num_images = *asked_images;
+  const auto weights = WeightsOf(**setup, conv, &num_images);
   if (!weights.ok()) return weights.status();
   const std::filesystem::path folder = std::filesystem::path(*path).parent_path();
   std::error_code error;
@@ -101,7 +105,7 @@ Status WhitenJob(const Arguments& arguments) {
         *weights}},
       {}));
   std::printf("%s: %s, from %llu images\n", path->c_str(), name.c_str(),
-              static_cast<unsigned long long>(*num_images));
+              static_cast<unsigned long long>(num_images));
   return Ok();
 }
 

@@ -5,17 +5,13 @@
 #include <limits>
 
 #include "kernels/codes/rotate.h"
-#include "tests/kernels/device/device_array.h"
-#include "tests/kernels/device/device_parts.h"
+#include "tests/kernels/codes/device_coded.h"
 
 namespace tern::kernels {
 namespace {
 
-class DeviceRotations : public testing::TestWithParam<uint64_t> {
+class DeviceRotations : public DeviceCodes, public testing::WithParamInterface<uint64_t> {
  protected:
-  void SetUp() override {
-    if (!HasDevice()) GTEST_SKIP() << "there is no GPU here";
-  }
   uint64_t block() const { return GetParam(); }
 
   // Whole tensors of these sizes; the last one is cut into two parts, the second of which begins in

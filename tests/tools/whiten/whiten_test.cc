@@ -122,7 +122,7 @@ TEST(Whiten, WritesTheFileFromWhichTheJobStarts) {
   };
   e2e::TestProgram& whiten = start("whiten", "train.freeze=[w.weight]");
   ASSERT_EQ(whiten.Wait(), 0) << whiten.err();
-  EXPECT_THAT(whiten.out(), HasSubstr(file + ": w.weight, from "));
+  EXPECT_THAT(whiten.out(), HasSubstr(file + ": w.weight, from 240 images"));
   const auto written = tensors::ReadSafetensors(file);
   ASSERT_TRUE(written.ok()) << written.status().message();
   ASSERT_EQ(written->tensors.size(), 1u);
