@@ -68,6 +68,7 @@ protocol::Timings TimingsOf(const pb::Faults& faults) {
 // Derives the exchange plan from the job and the table. `num_slots`: the arrays of the optimizer's
 // state.
 Status SetPlan(const pb::Job& job, size_t num_slots, Setup* setup) {
+  TERN_RETURN_IF_ERROR(CheckTensorRules(setup->job, setup->table));
   std::vector<protocol::TensorInfo> tensors;
   for (const models::Parameter& parameter : setup->table.parameters)
     tensors.push_back(
@@ -154,7 +155,6 @@ namespace {
 Status SetPlanAndCheckUpdates(Setup* setup) {
   auto optimizer = update::MakeOptimizer(setup->job.train().optimizer(), 0);
   if (!optimizer.ok()) return optimizer.status();
-  TERN_RETURN_IF_ERROR(CheckTensorRates(setup->job, setup->table));
   TERN_RETURN_IF_ERROR(SetPlan(setup->job, (*optimizer)->StateArrays().size(), setup));
   setup->plan.num_statistics = setup->table.statistics_total;
   return update::Schedule::Make(setup->job.train(), 1).status();

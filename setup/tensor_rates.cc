@@ -33,7 +33,8 @@ double DecayOf(const pb::WeightDecay& decay, const models::Parameter& parameter)
 
 }  // namespace
 
-Status CheckTensorRates(const pb::Job& job, const models::ParameterTable& table) {
+Status CheckTensorRules(const pb::Job& job, const models::ParameterTable& table) {
+  TERN_RETURN_IF_ERROR(CheckRules("exchange.rules", job.exchange().rules(), table));
   TERN_RETURN_IF_ERROR(CheckRules("train.schedule.rules", job.train().schedule().rules(), table));
   return CheckRules("train.weight_decay.rules", job.train().weight_decay().rules(), table);
 }

@@ -11,9 +11,9 @@
 
 namespace tern::setup {
 
-// kBadJob if a rule of train.schedule.rules or train.weight_decay.rules matches no tensor of the
-// table.
-Status CheckTensorRates(const pb::Job& job, const models::ParameterTable& table);
+// kBadJob if a rule for single tensors (of exchange.rules, train.schedule.rules or
+// train.weight_decay.rules) matches no tensor of the table.
+Status CheckTensorRules(const pb::Job& job, const models::ParameterTable& table);
 
 // Returns the weight decay of each parameter of the table if the job's weight_decay.where is
 // `where` (in the gradient, or in the update of the weights); else zeros. The first rule that

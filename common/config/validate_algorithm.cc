@@ -127,13 +127,15 @@ class AlgorithmChecker : private CrossKeyChecker, private algorithm::RuleReporte
                                  : "servers that hold the parameters decode every push by itself") +
               "; set exchange.scaler: per_worker");
     }
-    if (traits_->pushes() == Traits::change && AreValid({"exchange.clip"}) &&
-        exchange.clip() != pb::Exchange::none && !sharing_codec.empty()) {
+    // What a clip takes away of rotated values is next to nothing.
+    if (traits_->pushes() == Traits::change && AreValid({"exchange.clip", "exchange.rotate"}) &&
+        exchange.clip() != pb::Exchange::none && exchange.rotate() == 0 && !sharing_codec.empty()) {
       Report("exchange.clip",
              pb::Exchange::Clip_Name(exchange.clip()) + with_algorithm_text_ + " and codec " +
                  sharing_codec,
              "none: " + name() +
-                 " needs unbiased codes, and clipping makes them biased; set exchange.clip: none");
+                 " needs unbiased codes, and clipping makes them biased; set exchange.clip: none, "
+                 "or exchange.rotate");
     }
   }
 

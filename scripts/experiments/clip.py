@@ -15,7 +15,7 @@ CLIPS = {"paper 2.5": "exchange.clip=paper", "none": "exchange.clip=none",
          "paper 1.5": "exchange.clip=paper exchange.clip_sigma=1.5", "paper 4": "exchange.clip=paper exchange.clip_sigma=4",
          "official 2.5": "exchange.clip=official", "official 4": "exchange.clip=official exchange.clip_sigma=4"}
 SCALERS = {"tensor": "", "65536": "exchange.scaler_elements=65536", "4096": "exchange.scaler_elements=4096"}
-LAST = {"ternary": "", "fp32": 'exchange.rules=[{"tensors":"fc2.*","codec":"fp32"}]'}
+LAST = {"ternary": "", "fp32": 'exchange.rules=[{"tensors":"logits.*","codec":"fp32"}]'}
 COMMON = f"faults.compare_every_steps={SPAN}"
 BASE = "fp32"
 

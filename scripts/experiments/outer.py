@@ -9,18 +9,26 @@ import gaps
 import report
 import student
 
-# Single runs with seed 101, and one with seed 1, chose the rate and the rotation (TRIED). All else was fixed before the first run.
+# Runs with seeds 101 to 104, and one with seed 1, chose what TRIED says. All else was fixed before the first run.
 SEEDS = (1, 2, 3, 4, 5)
 STEPS, SPAN = 3072, 512  # steps, and those whose training loss is compared; multiples of p
-MARGIN = 0.3  # points, for shared data
+MARGIN = 0.3  # points
 SHARE = 0.3  # percent of the bytes of ssgd with fp32
 DATA = ("shared", "by_class")
 LOCAL = "train.algorithm=pqasgd train.pqasgd.p=32 exchange.codec=ternary exchange.rotate=4096 exchange.scaler_elements=4096"
-TRIED = """Single runs chose the rate and the rotation: with DiLoCo's rate of 0.7 ternary changes diverged with one scaler a tensor, with
-scalers of 4,096 elements, and rotated; with 0.3, scalers of 4,096 and no rotation the accuracy was 98.86 % and the loss 0.0256, rotated
-99.17 % and 0.0148."""
-OUTER = f"{LOCAL} train.pqasgd.outer.name=nesterov train.pqasgd.outer.learning_rate=0.3 train.pqasgd.outer.momentum=0.9"
-CASES = {"ssgd, fp32": "exchange.codec=fp32", "p = 32": LOCAL, "p = 32, nesterov": OUTER}
+TRIED = """Runs with other seeds chose the outer rate, the rotation and the clip. Without a clip, DiLoCo's rate of 0.7 diverged with one scaler a
+tensor, with scalers of 4,096 elements, and rotated; 0.3 gave 98.86 % and a loss of 0.0256 without rotation, 99.17 % and 0.0148 rotated, and
+98.65 ± 0.09 % for data by class (seeds 1 to 5), where changes that were not coded gave 98.98 and 99.06 %. With a clip of
+rotated values at one standard deviation, the codes have in proportion to the changes a quarter of the variance that they have at
+2.5: with data by class, seeds 101 to 104, a rate of 0.5 then gave 98.92, 98.93, 98.98 and 98.83 %, 0.7 gave 98.89, 98.91 and 98.82 %, and
+0.3 gave 98.89 and 98.69 %. A clip at 1.5 deviations (98.74, 98.91 %), the workers' momentum set to 0 at each exchange, and a smaller
+rate of the last layer were no better."""
+OUTER = "train.pqasgd.outer.name=nesterov train.pqasgd.outer.learning_rate={rate} train.pqasgd.outer.momentum=0.9"
+UNCLIPPED, CLIPPED = "p = 32, nesterov, no clip", "p = 32, nesterov"
+CASES = {"ssgd, fp32": "exchange.codec=fp32", "p = 32": LOCAL, UNCLIPPED: f"{LOCAL} {OUTER.format(rate=0.3)}",
+         CLIPPED: f"{LOCAL} exchange.clip=paper exchange.clip_sigma=1 {OUTER.format(rate=0.5)}"}
+# The rows that also run with planted faults. The first decides whether the table has power, as it did before the second came.
+FAULTY = [f"shared, {case}" for case in (UNCLIPPED, CLIPPED)]
 COMMON = ("workers.count=4", f"train.steps={STEPS}", f"faults.compare_every_steps={SPAN}")
 
 
@@ -31,7 +39,7 @@ def name_of(data, case):
 def rows(_):
     made = [claims.Row(name_of(data, case), (*settings.split(), *COMMON, f"data.partition={data}"), SEEDS)
             for data in DATA for case, settings in CASES.items()]
-    return [*made, *(fault for row in made if row.name == name_of("shared", "p = 32, nesterov") for fault in claims.mutants(row))]
+    return [*made, *(fault for row in made if row.name in FAULTY for fault in claims.mutants(row))]
 
 
 def bytes_percent(found, data, case):
@@ -45,24 +53,27 @@ def bytes_percent(found, data, case):
 def judge(found):
     parts = [__doc__, TRIED, f"LeNet on MNIST, 4 workers, {STEPS} steps of 64 samples. "
              + gaps.EXPLAINED.format(base="ssgd, fp32", span=SPAN, margin=MARGIN)]
-    judged, lines = {}, []
+    mean_gaps, lowers, shares = [], {}, {}
     for data in DATA:
         base = name_of(data, "ssgd, fp32")
-        table, of_data = gaps.table(found, base, [name_of(data, case) for case in CASES if name_of(data, case) != base], MARGIN)
-        judged |= of_data
+        table, judged = gaps.table(found, base, [name_of(data, case) for case in CASES if name_of(data, case) != base], MARGIN)
         parts += [f"## Data: {data}", table]
-        lower = gaps.loss_gaps(found, name_of(data, "p = 32, nesterov"), name_of(data, "p = 32"))
-        lines.append((data, claims.mean_text(lower, 4), claims.interval_text(lower, 4), f"{student.p_below(lower, 0):.2g}"))
-    told, mutants = claims.judge_mutants(found, name_of("shared", "p = 32, nesterov"), lambda figures: figures["train_loss"], 4)
-    shares = bytes_percent(found, "shared", "p = 32, nesterov")
-    parts += ["Training loss with the outer optimizer above that without it:",
-              report.table(("data", "above", "95 % interval", "p that it is lower"), lines),
-              f"Bytes a sample, both ways, in percent of ssgd with fp32: {max(shares):.3f} (asked: at most {SHARE})" if shares else "",
-              "Planted faults, by the training loss:", mutants]
-    gap = judged.get(name_of("shared", "p = 32, nesterov"), ([], [], 1, 1))[0]
-    met = bool(len(gap) == len(SEEDS) and statistics.fmean(gap) <= MARGIN and shares and max(shares) <= SHARE)
-    lower = gaps.loss_gaps(found, name_of("shared", "p = 32, nesterov"), name_of("shared", "p = 32"))
-    verdict = (claims.NO_POWER if not told else claims.CONTRADICTED if not met or student.p_above(lower, 0) < claims.LEVEL
+        gap = judged.get(name_of(data, CLIPPED), ([],))[0]
+        mean_gaps.append(statistics.fmean(gap) if len(gap) == len(SEEDS) else float("inf"))
+        lowers[data] = gaps.loss_gaps(found, name_of(data, CLIPPED), name_of(data, "p = 32"))
+        shares[data] = max(bytes_percent(found, data, CLIPPED), default=float("inf"))
+    told = [claims.judge_mutants(found, row, lambda figures: figures["train_loss"], 4) for row in FAULTY]
+    parts += ["Training loss with the outer optimizer and the clip above that without both:",
+              report.table(("data", "above", "95 % interval", "p that it is lower"), [
+                  (data, claims.mean_text(lower, 4), claims.interval_text(lower, 4), f"{student.p_below(lower, 0):.2g}")
+                  for data, lower in lowers.items()]),
+              "Bytes a sample, both ways, in percent of ssgd with fp32: "
+              + ", ".join(f"{share:.3f} ({data})" for data, share in shares.items()) + f" (asked: at most {SHARE})",
+              "Planted faults, by the training loss. Of codes with so little noise as the clipped ones, 4 bits of a draw are enough:",
+              *(mutants for _, mutants in told)]
+    met = max(mean_gaps) <= MARGIN and max(shares.values()) <= SHARE
+    lower = lowers["shared"]
+    verdict = (claims.NO_POWER if not told[0][0] else claims.CONTRADICTED if not met or student.p_above(lower, 0) < claims.LEVEL
                else claims.HOLDS if student.p_below(lower, 0) < claims.LEVEL else claims.UNDECIDED)
     return verdict, "\n\n".join(parts)
 

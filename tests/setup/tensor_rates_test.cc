@@ -69,16 +69,18 @@ TEST(LearningRate, IsMultipliedByTheFirstRuleThatMatches) {
   EXPECT_THAT(times, ElementsAre(0, 0, 1, 64, 1, 64, 0.5, 64));
 }
 
-TEST(TensorRates, RefuseARuleThatMatchesNoTensor) {
+TEST(TensorRules, MatchATensor) {
   const SmallJobFile file;
-  for (const auto& [section, key] :
-       {std::pair{"weight_decay", "rate"}, std::pair{"schedule", "times"}}) {
-    const auto job = MakeSetup(file.path(), {Cat("train.", section, ".rules=[{tensors: fc3.*, ",
-                                                 key, ": 1}, {tensors: local3, ", key, ": 1}]")});
+  for (const auto& [rules, value] : {std::pair{"exchange.rules", "codec: fp32"},
+                                     std::pair{"train.weight_decay.rules", "rate: 1"},
+                                     std::pair{"train.schedule.rules", "times: 1"}}) {
+    const auto job =
+        MakeSetup(file.path(),
+                  {Cat(rules, "=[{tensors: fc3.*, ", value, "}, {tensors: local3, ", value, "}]")});
     ASSERT_EQ(job.status().code(), Code::kBadJob);
     EXPECT_THAT(job.status().message(),
-                HasSubstr(Cat("train.", section,
-                              ".rules[1].tensors: \"local3\" is the name of no tensor of the "
+                HasSubstr(Cat(rules,
+                              "[1].tensors: \"local3\" is the name of no tensor of the "
                               "model; its tensors are conv1.weight, conv1.bias, ")));
   }
 }

@@ -120,8 +120,10 @@ INSTANTIATE_TEST_SUITE_P(
         RuleCase{
             "algorithm: pqasgd", "exchange: {clip: paper}\n",
             "exchange.clip: saw paper with algorithm: pqasgd and codec ternary; allowed: none: "
-            "pqasgd needs unbiased codes, and clipping makes them biased; set exchange.clip: none"},
+            "pqasgd needs unbiased codes, and clipping makes them biased; set exchange.clip: none, "
+            "or exchange.rotate"},
         RuleCase{"algorithm: pqasgd", "exchange: {clip: none}\n", ""},
+        RuleCase{"algorithm: pqasgd", "exchange: {clip: paper, rotate: 4096}\n", ""},
         RuleCase{"algorithm: pqasgd", "exchange: {codec: qsgd}\n", ""},
         RuleCase{
             "algorithm: pqasgd", "exchange: {codec: onebit}\n",
