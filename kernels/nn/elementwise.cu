@@ -74,9 +74,12 @@ template <typename From, typename To>
 struct ToChannelsLast {
   const From* x;
   DeviceImages images;
+  uint32_t y_channels;
   To* y;
   __device__ void operator()(uint64_t i) const {
-    y[i] = FromFloat<To>(AsFloat(x[ChannelsFirstIndex(i, images)]));
+    const uint64_t pixel = i / y_channels, c = i - pixel * y_channels;
+    y[i] = FromFloat<To>(c < images.c ? AsFloat(x[ChannelsFirstIndex(pixel * images.c + c, images)])
+                                      : 0);
   }
 };
 
@@ -175,12 +178,13 @@ int DropoutOnDevice(DeviceStream stream, DeviceType type, const void* x, const D
 }
 
 int ToChannelsLastOnDevice(DeviceStream stream, DeviceType from, const void* x,
-                           const DeviceImages& images, DeviceType to, void* y) {
+                           const DeviceImages& images, uint32_t y_channels, DeviceType to,
+                           void* y) {
   return DispatchType(from, [&]<typename From>() {
     return DispatchType(to, [&]<typename To>() {
-      return ForEach(
-          stream, images.size(),
-          ToChannelsLast<From, To>{static_cast<const From*>(x), images, static_cast<To*>(y)});
+      return ForEach(stream, images.pixels() * y_channels,
+                     ToChannelsLast<From, To>{static_cast<const From*>(x), images, y_channels,
+                                              static_cast<To*>(y)});
     });
   });
 }

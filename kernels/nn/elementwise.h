@@ -35,9 +35,11 @@ namespace tern::kernels {
                                   const DeviceImages& images, const NoiseKey& key,
                                   const DeviceStep* step, float rate, void* y);
 
-// Converts images from [n, c, h, w] to [n, h, w, c], and back.
+// Converts images from [n, c, h, w] to [n, h, w, c], and back. The pixels of y have `y_channels`
+// channels, c or more, of which those after the first c are 0.
 [[nodiscard]] int ToChannelsLastOnDevice(DeviceStream stream, DeviceType from, const void* x,
-                                         const DeviceImages& images, DeviceType to, void* y);
+                                         const DeviceImages& images, uint32_t y_channels,
+                                         DeviceType to, void* y);
 [[nodiscard]] int ToChannelsFirstOnDevice(DeviceStream stream, DeviceType type, const void* x,
                                           const DeviceImages& images, void* y);
 // A range of the channels of each pixel: it begins at channel `first` of the `per_pixel` channels

@@ -106,6 +106,7 @@ struct ToImages {
   DeviceImages images;
   DevicePixelRule rule;
   Moments moments;
+  uint32_t y_channels;
   T* y;
   __device__ void operator()(uint64_t pixel) const {
     const uint32_t plane_size = images.h * images.w;
@@ -116,15 +117,17 @@ struct ToImages {
       float value = pixels.Value(c, i);
       if (rule.standardizes)
         value = (value - pixels.moments[images.c]) * pixels.moments[images.c + 1];
-      y[pixel * images.c + c] = FromFloat<T>(value);
+      y[pixel * y_channels + c] = FromFloat<T>(value);
     }
+    for (uint32_t c = images.c; c < y_channels; ++c) y[pixel * y_channels + c] = FromFloat<T>(0);
   }
 };
 
 }  // namespace
 
 int PixelsToImagesOnDevice(DeviceStream stream, const DeviceStep* step, const DeviceImages& images,
-                           const DevicePixelRule& rule, float* moments, DeviceType type, void* y) {
+                           const DevicePixelRule& rule, float* moments, uint32_t y_channels,
+                           DeviceType type, void* y) {
   const Moments all_moments{moments, images.c};
   if (rule.changes_colors || rule.standardizes) {
     const int error =
@@ -133,7 +136,7 @@ int PixelsToImagesOnDevice(DeviceStream stream, const DeviceStep* step, const De
   }
   return DispatchType(type, [&]<typename T>() {
     return ForEach(stream, images.pixels(),
-                   ToImages<T>{step, images, rule, all_moments, static_cast<T*>(y)});
+                   ToImages<T>{step, images, rule, all_moments, y_channels, static_cast<T*>(y)});
   });
 }
 

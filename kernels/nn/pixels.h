@@ -57,10 +57,12 @@ struct DevicePixelRule {
 };
 
 // Converts the batch step->bytes, [n, c, h, w], with the changes step->draws, [n], to y, [n, h, w,
-// c] of the given type. `moments` is memory for intermediate results, (c + 2) * n numbers. One
+// y_channels] of the given type. y_channels is c or more; the channels after the first c are 0.
+// `moments` is memory for intermediate results, (c + 2) * n numbers. One
 // launch, or two if the rule changes colors or standardizes.
 [[nodiscard]] int PixelsToImagesOnDevice(DeviceStream stream, const DeviceStep* step,
                                          const DeviceImages& images, const DevicePixelRule& rule,
-                                         float* moments, DeviceType type, void* y);
+                                         float* moments, uint32_t y_channels, DeviceType type,
+                                         void* y);
 
 }  // namespace tern::kernels

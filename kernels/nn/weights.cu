@@ -10,31 +10,36 @@ constexpr uint32_t kWeightThreads = 128;
 constexpr uint32_t kWeightsOfThread = 8;
 constexpr uint32_t kWeightsOfBlock = kWeightThreads * kWeightsOfThread;
 
-// Returns the index in the parameters of the weight with index i in the kernel.
-__device__ uint32_t ParameterIndexOf(uint32_t i, const WeightArray& array) {
-  if (array.taps == 1) return i;
-  const uint32_t row = i / array.inputs, output = row / array.taps;
-  const uint32_t input = i - row * array.inputs, tap = row - output * array.taps;
-  return (output * array.inputs + input) * array.taps + tap;
+__device__ bool HasOneLayout(const WeightArray& array) {
+  return array.taps == 1 && array.kernel_inputs == array.inputs;
+}
+
+// Returns the parameter of the weight with index i in the kernel.
+__device__ float ParameterOf(uint32_t i, const WeightArray& array) {
+  if (HasOneLayout(array)) return array.parameters[i];
+  const uint32_t row = i / array.kernel_inputs, output = row / array.taps;
+  const uint32_t input = i - row * array.kernel_inputs, tap = row - output * array.taps;
+  return input < array.inputs ? array.parameters[(output * array.inputs + input) * array.taps + tap]
+                              : 0;
 }
 
 // Returns the index in the kernel of the weight with index i in the parameters.
 __device__ uint32_t KernelIndexOf(uint32_t i, const WeightArray& array) {
-  if (array.taps == 1) return i;
+  if (HasOneLayout(array)) return i;
   const uint32_t row = i / array.taps, output = row / array.inputs;
   const uint32_t tap = i - row * array.taps, input = row - output * array.inputs;
-  return (output * array.taps + tap) * array.inputs + input;
+  return (output * array.taps + tap) * array.kernel_inputs + input;
 }
 
-// Calls store(array, i, load(array, i)) for each weight i of this thread block. Neighbouring
-// threads get neighbouring weights. A thread loads all its weights before it stores the first, so
-// that the latencies of the loads overlap.
-template <typename LoadWeight, typename StoreWeight>
-__device__ void ConvertWeightsOfBlock(const WeightTable& table, const LoadWeight& load,
-                                      const StoreWeight& store) {
+// Calls store(array, i, load(array, i)) for each weight i of this thread block that is less than
+// count(array). Neighbouring threads get neighbouring weights. A thread loads all its weights before
+// it stores the first, so that the latencies of the loads overlap.
+template <typename Count, typename LoadWeight, typename StoreWeight>
+__device__ void ConvertWeightsOfBlock(const WeightTable& table, const Count& count,
+                                      const LoadWeight& load, const StoreWeight& store) {
   const WeightBlock block = table.blocks[blockIdx.x];
   const WeightArray array = table.arrays[block.array];
-  const uint32_t rest = array.count - block.first;
+  const uint32_t all = count(array), rest = block.first < all ? all - block.first : 0;
   float values[kWeightsOfThread];
 #pragma unroll
   for (uint32_t k = 0; k < kWeightsOfThread; ++k) {
@@ -52,10 +57,8 @@ __device__ void ConvertWeightsOfBlock(const WeightTable& table, const LoadWeight
 template <typename T>
 __global__ void __launch_bounds__(kWeightThreads) ToKernels(WeightTable table) {
   ConvertWeightsOfBlock(
-      table,
-      [](const WeightArray& array, uint32_t i) {
-        return array.parameters[ParameterIndexOf(i, array)];
-      },
+      table, [](const WeightArray& array) { return array.KernelCount(); },
+      [](const WeightArray& array, uint32_t i) { return ParameterOf(i, array); },
       [](const WeightArray& array, uint32_t i, float value) {
         static_cast<T*>(array.kernel)[i] = FromFloat<T>(value);
       });
@@ -66,7 +69,7 @@ __global__ void __launch_bounds__(kWeightThreads)
     FromKernels(WeightTable table, const DeviceStep* step) {
   const float inverse_scale = step->inverse_scale;
   ConvertWeightsOfBlock(
-      table,
+      table, [](const WeightArray& array) { return array.ParameterCount(); },
       [](const WeightArray& array, uint32_t i) {
         return AsFloat(static_cast<const T*>(array.kernel)[KernelIndexOf(i, array)]);
       },
@@ -80,7 +83,7 @@ __global__ void __launch_bounds__(kWeightThreads)
 std::vector<WeightBlock> BlocksOfWeights(const std::vector<WeightArray>& arrays) {
   std::vector<WeightBlock> blocks;
   for (uint32_t a = 0; a < arrays.size(); ++a) {
-    for (uint64_t first = 0; first < arrays[a].count; first += kWeightsOfBlock)
+    for (uint64_t first = 0; first < arrays[a].KernelCount(); first += kWeightsOfBlock)
       blocks.push_back({a, static_cast<uint32_t>(first)});
   }
   return blocks;

@@ -2,12 +2,14 @@
 // floats in the layout [outputs, inputs, taps]; convolutions take kernels in the type of the images
 // in the layout [outputs, taps, inputs]. `outputs` is the number of output channels, `inputs` the
 // number of input channels of a group, and `taps` the number of elements of the window. A bias is
-// an array with one input and one tap.
+// an array with one input and one tap. A kernel may have more inputs than the parameters; their
+// weights are 0.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
+#include "kernels/device/host_device.h"
 #include "kernels/device/tiling.h"
 #include "kernels/nn/device_images.h"
 
@@ -17,11 +19,15 @@ namespace tern::kernels {
 struct WeightArray {
   float* parameters = nullptr;  // The weights or their gradient, in the layout of the parameters.
   void* kernel = nullptr;       // The same for a convolution.
-  uint32_t count = 0;           // The number of weights.
-  uint32_t inputs = 1, taps = 1;
+  uint32_t outputs = 0, inputs = 1, taps = 1;
+  uint32_t kernel_inputs = 1;  // `inputs`, or more.
+
+  TERN_HOST_DEVICE uint32_t ParameterCount() const { return outputs * inputs * taps; }
+  TERN_HOST_DEVICE uint32_t KernelCount() const { return outputs * kernel_inputs * taps; }
 };
 
-// The weights of `array` that one thread block converts; `first` is the index of the first.
+// The weights of `array` that one thread block converts; `first` is the index of the first, in the
+// kernel or in the parameters.
 struct WeightBlock {
   uint32_t array = 0, first = 0;
 };

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "common/codec/float_sum.h"
 #include "common/codec/wrapper.h"
 #include "kernels/codes/ternary.h"
 
@@ -51,6 +52,7 @@ class TruncatedNoise : public FaultyEncoder {
       if (g[i] < 0) signs[num_nonzeros / 8] |= static_cast<uint8_t>(1 << (num_nonzeros % 8));
       ++num_nonzeros;
     }
+    if (!inner_->shares_scaler()) AppendFloats({&encode_params.scaler, 1}, out);
     out->insert(out->end(), mask.begin(), mask.end());
     out->insert(out->end(), signs.begin(), signs.begin() + kernels::PlaneBytes(num_nonzeros));
   }

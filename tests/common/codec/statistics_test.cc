@@ -101,6 +101,21 @@ TEST(TernaryStatistics, ChiSquareCatchesTruncatedNoise) {
   EXPECT_GT(ComputeChiSquare(*WithTruncatedNoise(MakeTernary()), 200).z, 50);
 }
 
+TEST(TernaryStatistics, TruncatedNoiseHasTheFormOfItsCodec) {
+  for (const bool scaler_per_worker : {false, true}) {
+    Options options;
+    options.scaler_per_worker = scaler_per_worker;
+    const auto codec = WithTruncatedNoise(std::move(*MakeCodec("ternary", options)));
+    const std::vector<float> g = GaussianGradient(100, 5);
+    std::vector<uint8_t> code;
+    codec->Encode(g.data(), {0, 0, 100}, PrepareGradient(*codec, g), {.seed = 1}, &code);
+    const auto accumulator = codec->NewAccumulator({0, 0, 100}, 1, {});
+    const Result<size_t> added = accumulator->Add(0, code);
+    ASSERT_TRUE(added.ok()) << added.status().message();
+    EXPECT_EQ(*added, code.size());
+  }
+}
+
 // The probability of a non-zero code is E[min(|z|, c)] / c, for a standard normal z and the scaler
 // c * sigma.
 TEST(TernaryStatistics, ShareOfNonZerosMatchesTheory) {

@@ -49,8 +49,10 @@ std::vector<float> ConvertOnCpu(const Batch& batch, const PixelRule& rule) {
   return channels_last;
 }
 
+// `more_channels`: how many channels of zeros each pixel gets. Checks them and leaves them out.
 template <typename T>
-std::vector<T> ConvertOnDevice(const Batch& batch, const PixelRule& rule, DeviceType type) {
+std::vector<T> ConvertOnDevice(const Batch& batch, const PixelRule& rule, DeviceType type,
+                               uint32_t more_channels = 0) {
   const DeviceImages& images = batch.images;
   DeviceArray<uint8_t> bytes(batch.bytes);
   DeviceArray<PixelDraws> draws(batch.draws);
@@ -60,12 +62,21 @@ std::vector<T> ConvertOnDevice(const Batch& batch, const PixelRule& rule, Device
   step.bytes = bytes.data();
   step.draws = draws.data();
   DeviceArray<DeviceStep> steps(std::vector<DeviceStep>{step});
-  DeviceArray<T> y(images.size());
+  const uint32_t y_channels = images.c + more_channels;
+  DeviceArray<T> y(std::vector<T>(images.pixels() * y_channels, T{1}));
   EXPECT_EQ(PixelsToImagesOnDevice(nullptr, steps.data(), images,
                                    {channels.data(), rule.changes_colors, rule.standardizes},
-                                   moments.data(), type, y.data()),
+                                   moments.data(), y_channels, type, y.data()),
             0);
-  return y.Read();
+  std::vector<T> converted;
+  const std::vector<T> all = y.Read();
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (i % y_channels < images.c)
+      converted.push_back(all[i]);
+    else
+      EXPECT_EQ(all[i], T{0}) << i;
+  }
+  return converted;
 }
 
 template <typename T>
@@ -108,6 +119,7 @@ TEST_P(DevicePixels, MatchCpu) {
       ExpectSameBits(ConvertOnDevice<uint16_t>(batch, rule, DeviceType::kBfloat), rounded);
       FloatToHalf(expected.data(), expected.size(), rounded.data());
       ExpectSameBits(ConvertOnDevice<uint16_t>(batch, rule, DeviceType::kHalf), rounded);
+      ExpectSameBits(ConvertOnDevice<uint16_t>(batch, rule, DeviceType::kHalf, 5), rounded);
     }
   }
 }

@@ -1,6 +1,7 @@
 // Tests of the conversions of weights on a GPU.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <vector>
 
@@ -10,13 +11,17 @@
 namespace tern::kernels {
 namespace {
 
-// The weights of one layer: `outputs` times `inputs` times `taps`.
+// The weights of one layer: `outputs` times `inputs` times `taps`; in the kernel `kernel_inputs` in
+// place of `inputs`.
 struct LayerSize {
-  uint32_t outputs, inputs, taps;
+  uint32_t outputs, inputs, taps, kernel_inputs;
   uint32_t count() const { return outputs * inputs * taps; }
+  uint32_t kernel_count() const { return outputs * kernel_inputs * taps; }
 };
-// A bias, dense weights of several thread blocks, and windows, of which one has a single input.
-const std::vector<LayerSize> kLayers = {{5, 1, 1}, {70, 61, 1}, {40, 17, 9}, {3, 1, 25}};
+// A bias, dense weights of several thread blocks, windows, of which one has a single input, and
+// kernels with more inputs than the parameters.
+const std::vector<LayerSize> kLayers = {{5, 1, 1, 1},  {70, 61, 1, 61}, {40, 17, 9, 17},
+                                        {3, 1, 25, 1}, {40, 3, 49, 8},  {9, 3, 1, 4}};
 
 // Calls visit(i, k) for each weight of a layer: its indices in the parameters and in the kernel.
 template <typename Visit>
@@ -24,7 +29,8 @@ void ForEachWeight(const LayerSize& layer, const Visit& visit) {
   for (uint32_t o = 0; o < layer.outputs; ++o)
     for (uint32_t i = 0; i < layer.inputs; ++i)
       for (uint32_t t = 0; t < layer.taps; ++t)
-        visit((o * layer.inputs + i) * layer.taps + t, (o * layer.taps + t) * layer.inputs + i);
+        visit((o * layer.inputs + i) * layer.taps + t,
+              (o * layer.taps + t) * layer.kernel_inputs + i);
 }
 
 TEST(DeviceWeights, AreConvertedThereAndBackInOneLaunch) {
@@ -35,9 +41,10 @@ TEST(DeviceWeights, AreConvertedThereAndBackInOneLaunch) {
     std::vector<float> values(layer.count());
     for (uint32_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i + 1);
     parameters.push_back(std::make_unique<DeviceArray<float>>(values));
-    kernels.push_back(std::make_unique<DeviceArray<float>>(std::vector<float>(layer.count(), -1)));
-    arrays.push_back({parameters.back()->data(), kernels.back()->data(), layer.count(),
-                      layer.inputs, layer.taps});
+    kernels.push_back(
+        std::make_unique<DeviceArray<float>>(std::vector<float>(layer.kernel_count(), -1)));
+    arrays.push_back({parameters.back()->data(), kernels.back()->data(), layer.outputs,
+                      layer.inputs, layer.taps, layer.kernel_inputs});
   }
   const std::vector<WeightBlock> blocks = BlocksOfWeights(arrays);
   DeviceArray<WeightArray> arrays_on_device(arrays);
@@ -54,6 +61,9 @@ TEST(DeviceWeights, AreConvertedThereAndBackInOneLaunch) {
   ASSERT_EQ(FromKernelsOnDevice(nullptr, DeviceType::kFloat, table, step_on_device.data()), 0);
   for (size_t n = 0; n < kLayers.size(); ++n) {
     const std::vector<float> scaled = parameters[n]->Read();
+    EXPECT_EQ(std::count(kernel_values[n].begin(), kernel_values[n].end(), 0.f),
+              kLayers[n].kernel_count() - kLayers[n].count())
+        << "layer " << n;
     ForEachWeight(kLayers[n], [&](uint32_t i, uint32_t k) {
       EXPECT_EQ(kernel_values[n][k], static_cast<float>(i + 1)) << "layer " << n << ", " << i;
       EXPECT_EQ(scaled[i], 0.5f * static_cast<float>(i + 1)) << "layer " << n << ", " << i;

@@ -15,7 +15,7 @@ class ConvOperation {
  public:
   ConvOperation(const LayerSpec& spec, const kernels::DeviceSlide& slide, uint32_t groups,
                 const Inputs& inputs)
-      : spec_(spec), inputs_(inputs) {
+      : spec_(spec), inputs_(inputs), parameter_inputs_(slide.in.c / groups) {
     shape_.slide = slide;
     shape_.groups = groups;
     shape_.allows_tf32 = spec.precision == Precision::kTf32;
@@ -23,8 +23,10 @@ class ConvOperation {
     shape_.has_relu = spec.has_relu;
   }
 
+  // `input` may have more channels than the layer (stored_channels.h).
   Value Forward(Program* program, const Value& input, const models::ImageDims& output) {
     shape_.type = program->type();
+    shape_.slide.in.c = input.image.c;
     input_ = input;
     output_ = program->NewValue(output);
     kernel_ = AddKernel(program);
@@ -45,7 +47,8 @@ class ConvOperation {
   }
 
  private:
-  // The numbers of output channels, of input channels in each group, and of pixels of the window.
+  // The numbers of output channels, of input channels in each group of the kernel, and of pixels of
+  // the window.
   uint32_t outputs() const { return shape_.slide.out.c; }
   uint32_t inputs() const { return shape_.slide.in.c / shape_.groups; }
   uint32_t window_pixels() const {
@@ -57,7 +60,11 @@ class ConvOperation {
   }
 
   kernels::WeightArray WeightsOf(float* parameters) const {
-    return {parameters, nullptr, outputs() * inputs() * window_pixels(), inputs(), window_pixels()};
+    return {.parameters = parameters,
+            .outputs = outputs(),
+            .inputs = parameter_inputs_,
+            .taps = window_pixels(),
+            .kernel_inputs = inputs()};
   }
 
   Value AddKernel(Program* program) {
@@ -67,7 +74,7 @@ class ConvOperation {
   }
   Value AddBias(Program* program) {
     const Value bias = program->NewArray(outputs() * kernels::BytesOf(program->type()));
-    program->ConvertWeights({spec_.parameters[1].values, nullptr, outputs()}, bias);
+    program->ConvertWeights({.parameters = spec_.parameters[1].values, .outputs = outputs()}, bias);
     return bias;
   }
 
@@ -107,6 +114,7 @@ class ConvOperation {
 
   const LayerSpec spec_;
   const Inputs inputs_;
+  const uint32_t parameter_inputs_;  // Input channels in each group of the parameters.
   ConvShape shape_;
   Value input_, output_, kernel_, bias_;
 };

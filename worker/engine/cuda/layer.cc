@@ -23,8 +23,8 @@ Value Unflatten(Program* program, const Value& value, const models::ImageDims& i
   program->Call("to channels last", {value, images},
                 [shape = ImagesOf(program->batch(), image), type = program->type()](
                     auto stream, const auto& data) {
-                  return kernels::ToChannelsLastOnDevice(stream, type, data[0], shape, type,
-                                                         data[1]);
+                  return kernels::ToChannelsLastOnDevice(stream, type, data[0], shape, shape.c,
+                                                         type, data[1]);
                 });
   return images;
 }

@@ -16,6 +16,7 @@
 #include "worker/engine/cuda/mirrored_arena.h"
 #include "worker/engine/cuda/pixel_input.h"
 #include "worker/engine/cuda/step_memory.h"
+#include "worker/engine/cuda/stored_channels.h"
 #include "worker/engine/net_planner.h"
 
 namespace tern::engine {
@@ -142,22 +143,25 @@ Status CudaNet::AllocateMemory(const Arenas& arenas) {
 
 Value CudaNet::PlanInput() {
   const pb::ImageShape& input = def_.input();
-  const Value input_value = program_.NewValue({input.channels(), input.height(), input.width()});
+  const uint32_t channels = StoredChannels(layers_, options_.precision, input.channels());
+  const Value input_value = program_.NewValue({channels, input.height(), input.width()});
   if (pixel_input_ != nullptr) {
     const auto* step = step_memory_.step();
     program_.Call("bytes to images", {input_value},
-                  [this, step](auto to_stream, const auto& addresses) {
-                    return pixel_input_->Launch(to_stream, step, program_.type(), addresses[0]);
+                  [this, step, channels](auto to_stream, const auto& addresses) {
+                    return pixel_input_->Launch(to_stream, step, channels, program_.type(),
+                                                addresses[0]);
                   });
     return input_value;
   }
   const auto* float_images = static_cast<const float*>(images_.get());
-  program_.Call("images to channels last", {input_value},
-                [float_images, images = ImagesOf(options_.batch, input_value.image),
-                 type = program_.type()](auto stream, const auto& addresses) {
-                  return kernels::ToChannelsLastOnDevice(stream, kernels::DeviceType::kFloat,
-                                                         float_images, images, type, addresses[0]);
-                });
+  const auto images = ImagesOf(options_.batch, {input.channels(), input.height(), input.width()});
+  program_.Call(
+      "images to channels last", {input_value},
+      [float_images, images, channels, type = program_.type()](auto stream, const auto& addresses) {
+        return kernels::ToChannelsLastOnDevice(stream, kernels::DeviceType::kFloat, float_images,
+                                               images, channels, type, addresses[0]);
+      });
   return input_value;
 }
 

@@ -86,9 +86,10 @@ Status PixelInput::Prepare(const device::Stream& stream, const Net::Feed& feed,
 }
 
 int PixelInput::Launch(kernels::DeviceStream stream, const kernels::DeviceStep* step,
-                       kernels::DeviceType type, void* images) const {
+                       uint32_t stored_channels, kernels::DeviceType type, void* images) const {
   return kernels::PixelsToImagesOnDevice(stream, step, images_, rule_,
-                                         static_cast<float*>(moments_.get()), type, images);
+                                         static_cast<float*>(moments_.get()), stored_channels, type,
+                                         images);
 }
 
 }  // namespace tern::engine::cuda

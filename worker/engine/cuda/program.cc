@@ -87,7 +87,7 @@ Status Program::Bind(const std::vector<size_t>& parameter_bytes, const kernels::
 void Program::RecordConversions(const Segment& segment) {
   const size_t conversion_step = segment.is_forward ? segment.begin : segment.end - 1;
   for (size_t i = segment.begin; i < segment.end; ++i) {
-    if (steps_[i].weights.count > 0)
+    if (steps_[i].weights.outputs > 0)
       plan_.RecordUse(steps_[i].values[0].buffer, static_cast<int>(conversion_step));
   }
 }
@@ -95,7 +95,7 @@ void Program::RecordConversions(const Segment& segment) {
 Status Program::MakeWeightTable(Segment* segment) {
   std::vector<kernels::WeightArray> arrays;
   for (size_t i = segment->begin; i < segment->end; ++i) {
-    if (steps_[i].weights.count == 0) continue;
+    if (steps_[i].weights.outputs == 0) continue;
     arrays.push_back(steps_[i].weights);
     arrays.back().kernel = steps_[i].data[0];
   }

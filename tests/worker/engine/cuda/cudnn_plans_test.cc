@@ -9,6 +9,7 @@
 #include "models/models.h"
 #include "worker/engine/cuda/cudnn/candidates.h"
 #include "worker/engine/cuda/layer.h"
+#include "worker/engine/cuda/stored_channels.h"
 #include "worker/engine/specs.h"
 
 namespace tern::engine::cuda {
@@ -34,8 +35,14 @@ std::string PropertiesOfDevice(int capability) {
          R"("totalGlobalMem":40000000000,"cudaDeviceId":0,"pciDeviceId":0,"deviceName":"described"})";
 }
 
+DeviceType TypeOf(Precision precision) {
+  return precision == Precision::kBf16   ? DeviceType::kBfloat
+         : precision == Precision::kFp16 ? DeviceType::kHalf
+                                         : DeviceType::kFloat;
+}
+
 // The distinct convolutions and dense layers of a network.
-std::vector<ConvShape> ShapesOf(const std::string& name, uint32_t batch) {
+std::vector<ConvShape> ShapesOf(const std::string& name, uint32_t batch, Precision precision) {
   pb::Model model;
   model.set_name(name);
   const models::PublishedImage image = models::PublishedImageOf(name);
@@ -48,12 +55,14 @@ std::vector<ConvShape> ShapesOf(const std::string& name, uint32_t batch) {
   const auto layers = PlanLayers(*net_def, {.batch = batch}, *models::MakeParameterTable(*net_def),
                                  {}, nullptr, [](auto) { return true; });
   EXPECT_TRUE(layers.ok());
+  const uint32_t stored_channels = StoredChannels(*layers, precision, image.channels);
   std::map<std::string, ConvShape> shapes_by_key;
   for (const PlannedLayer& layer : *layers) {
     const LayerSpec& spec = layer.spec;
     ConvShape shape;
     if (spec.def->has_conv()) {
       shape.slide = SlideOf(spec, spec.def->conv());
+      if (layer.input_tensors.front() == "data") shape.slide.in.c = stored_channels;
       shape.groups = spec.def->conv().groups();
     } else if (spec.def->has_dense()) {
       const models::ImageDims& input_dims = spec.input();
@@ -63,6 +72,8 @@ std::vector<ConvShape> ShapesOf(const std::string& name, uint32_t batch) {
     } else {
       continue;
     }
+    shape.type = TypeOf(precision);
+    shape.allows_tf32 = precision == Precision::kTf32;
     shape.has_bias = spec.parameters.size() > 1;
     shape.has_relu = spec.has_relu;
     const auto& [x, y, window] = shape.slide;
@@ -74,11 +85,6 @@ std::vector<ConvShape> ShapesOf(const std::string& name, uint32_t batch) {
   for (const auto& [key, shape] : shapes_by_key) shapes.push_back(shape);
   return shapes;
 }
-
-struct NumberFormat {
-  DeviceType type;
-  bool allows_tf32;
-};
 
 class PlansOfNetwork : public testing::TestWithParam<std::string> {
  protected:
@@ -96,13 +102,12 @@ class PlansOfNetwork : public testing::TestWithParam<std::string> {
     }
     return plan;
   }
-  static void ExpectPlans(int capability, const NumberFormat& format,
-                          std::vector<ConvShape> shapes) {
+  static void ExpectPlans(int capability, Precision precision) {
     auto target = cudnn::TargetOf(PropertiesOfDevice(capability));
     ASSERT_TRUE(target.ok()) << target.status().message();
-    for (ConvShape& shape : shapes) {
-      shape.type = format.type;
-      shape.allows_tf32 = format.allows_tf32;
+    const std::vector<ConvShape> shapes = ShapesOf(GetParam(), 32, precision);
+    ASSERT_FALSE(shapes.empty());
+    for (const ConvShape& shape : shapes) {
       for (const ConvPass pass :
            {ConvPass::kForward, ConvPass::kBackwardData, ConvPass::kBackwardWeights}) {
         const auto plan = MakeFirstPossiblePlan(*target, shape, pass);
@@ -119,19 +124,14 @@ class PlansOfNetwork : public testing::TestWithParam<std::string> {
 };
 
 TEST_P(PlansOfNetwork, ExistForHopperInAllPrecisions) {
-  const std::vector<ConvShape> shapes = ShapesOf(GetParam(), 32);
-  ASSERT_FALSE(shapes.empty());
-  for (const NumberFormat& format : {NumberFormat{DeviceType::kFloat, false},
-                                     {DeviceType::kFloat, true},
-                                     {DeviceType::kBfloat, false},
-                                     {DeviceType::kHalf, false}})
-    ExpectPlans(900, format, shapes);
+  for (const Precision precision :
+       {Precision::kFp32, Precision::kTf32, Precision::kBf16, Precision::kFp16})
+    ExpectPlans(900, precision);
 }
 
 TEST_P(PlansOfNetwork, ExistForAmpereAndTuring) {
-  const std::vector<ConvShape> shapes = ShapesOf(GetParam(), 32);
-  ExpectPlans(800, {DeviceType::kBfloat, false}, shapes);
-  ExpectPlans(750, {DeviceType::kHalf, false}, shapes);
+  ExpectPlans(800, Precision::kBf16);
+  ExpectPlans(750, Precision::kFp16);
 }
 
 INSTANTIATE_TEST_SUITE_P(Networks, PlansOfNetwork, testing::ValuesIn(models::ModelNames()));
@@ -139,7 +139,7 @@ INSTANTIATE_TEST_SUITE_P(Networks, PlansOfNetwork, testing::ValuesIn(models::Mod
 TEST(CudnnPlan, RoundTripsThroughJson) {
   auto target = cudnn::TargetOf(PropertiesOfDevice(900));
   ASSERT_TRUE(target.ok());
-  ConvShape shape = ShapesOf("lenet", 8).front();
+  ConvShape shape = ShapesOf("lenet", 8, Precision::kFp32).front();
   auto graph = cudnn::MakeGraph(*target, shape, ConvPass::kForward);
   ASSERT_TRUE(graph.ok()) << graph.status().message();
   const auto candidates = cudnn::FindCandidates(*target, *graph, shape, Heuristic::kFast, 1);
@@ -156,7 +156,7 @@ TEST(CudnnPlan, RoundTripsThroughJson) {
 TEST(CudnnPlan, Fp32PlansDoNotRoundToTf32) {
   auto target = cudnn::TargetOf(PropertiesOfDevice(900));
   ASSERT_TRUE(target.ok());
-  ConvShape shape = ShapesOf("resnet20", 8).front();
+  ConvShape shape = ShapesOf("resnet20", 8, Precision::kFp32).front();
   auto graph = cudnn::MakeGraph(*target, shape, ConvPass::kBackwardData);
   ASSERT_TRUE(graph.ok());
   const auto exact_candidates =
