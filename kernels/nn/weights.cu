@@ -32,8 +32,8 @@ __device__ uint32_t KernelIndexOf(uint32_t i, const WeightArray& array) {
 }
 
 // Calls store(array, i, load(array, i)) for each weight i of this thread block that is less than
-// count(array). Neighbouring threads get neighbouring weights. A thread loads all its weights before
-// it stores the first, so that the latencies of the loads overlap.
+// count(array). Neighbouring threads get neighbouring weights. A thread loads all its weights
+// before it stores the first, so that the latencies of the loads overlap.
 template <typename Count, typename LoadWeight, typename StoreWeight>
 __device__ void ConvertWeightsOfBlock(const WeightTable& table, const Count& count,
                                       const LoadWeight& load, const StoreWeight& store) {

@@ -31,8 +31,9 @@ class PixelInput {
   // Uploads the batch of `feed` if Stage has not done so. Makes `stream` wait for the upload, and
   // writes the addresses on the device to *step.
   Status Prepare(const device::Stream& stream, const Net::Feed& feed, kernels::DeviceStep* step);
-  // Launches the conversion to `images`, with `stored_channels` channels a pixel, of the batch whose
-  // addresses are in *step. `step` and `images` point to device memory. Returns a cudaError_t.
+  // Launches the conversion to `images`, with `stored_channels` channels a pixel, of the batch
+  // whose addresses are in *step. `step` and `images` point to device memory. Returns a
+  // cudaError_t.
   int Launch(kernels::DeviceStream stream, const kernels::DeviceStep* step,
              uint32_t stored_channels, kernels::DeviceType type, void* images) const;
 

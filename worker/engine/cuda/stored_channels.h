@@ -1,6 +1,7 @@
-// How many channels the pixels of a net's images have in a GPU's memory. Tensor cores multiply eight
-// channels at a time, or four in TF32; of images with another number cuDNN makes a larger copy in
-// each pass. So images that only convolutions read get channels of zeros. Internal to the engine.
+// How many channels the pixels of a net's images have in a GPU's memory. Tensor cores multiply
+// eight channels at a time, or four in TF32; of images with another number cuDNN makes a larger
+// copy in each pass. So images that only convolutions read get channels of zeros. Internal to the
+// engine.
 #pragma once
 
 #include <cstdint>
