@@ -54,7 +54,8 @@ BARS = {
     "pool CallForEachElement": Bar(56, 0),
     "depthwise ComputeStrips": Bar(96, 2304),
     "depthwise SumTaps": Bar(128, 16384),
-    "elementwise CallForEachElement": Bar(24, 0),
+    "elementwise CallForEachElement": Bar(32, 0),
+    "lrn BackwardOfSlots": Bar(32, 8192),
     "onebit SignsOfTiles": Bar(40, 0),
     "onebit MeansOfGroups": Bar(72, 0),
     # ptxas keeps a word of these in local memory across a call; with bounds that give it more registers fewer blocks fit.

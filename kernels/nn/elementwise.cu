@@ -46,11 +46,14 @@ struct SumWithOptionalRelu {
   __device__ float operator()(float a, float b) const { return relu && a + b <= 0 ? 0 : a + b; }
 };
 
+// The index in [n, c, h, w] of channel c of a pixel of [n, h, w].
+__device__ uint64_t ChannelsFirstIndex(uint64_t pixel, uint64_t c, const DeviceImages& images) {
+  const uint64_t image_pixels = uint64_t{images.h} * images.w;
+  return (pixel / image_pixels * images.c + c) * image_pixels + pixel % image_pixels;
+}
 // The index in [n, c, h, w] of element i of [n, h, w, c].
 __device__ uint64_t ChannelsFirstIndex(uint64_t i, const DeviceImages& images) {
-  const uint64_t image_pixels = uint64_t{images.h} * images.w;
-  const uint64_t c = i % images.c, pixel = i / images.c;
-  return (pixel / image_pixels * images.c + c) * image_pixels + pixel % image_pixels;
+  return ChannelsFirstIndex(i / images.c, i % images.c, images);
 }
 
 template <typename T>
@@ -77,9 +80,8 @@ struct ToChannelsLast {
   uint32_t y_channels;
   To* y;
   __device__ void operator()(uint64_t i) const {
-    const uint64_t pixel = i / y_channels, c = i - pixel * y_channels;
-    y[i] = FromFloat<To>(c < images.c ? AsFloat(x[ChannelsFirstIndex(pixel * images.c + c, images)])
-                                      : 0);
+    const uint64_t pixel = i / y_channels, c = i % y_channels;
+    y[i] = FromFloat<To>(c < images.c ? AsFloat(x[ChannelsFirstIndex(pixel, c, images)]) : 0);
   }
 };
 

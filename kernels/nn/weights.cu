@@ -9,6 +9,8 @@ namespace {
 constexpr uint32_t kWeightThreads = 128;
 constexpr uint32_t kWeightsOfThread = 8;
 constexpr uint32_t kWeightsOfBlock = kWeightThreads * kWeightsOfThread;
+// Thread blocks of ToKernels per multiprocessor: all that it has room for.
+constexpr uint32_t kResidentBlocks = 16;
 
 __device__ bool HasOneLayout(const WeightArray& array) {
   return array.taps == 1 && array.kernel_inputs == array.inputs;
@@ -55,7 +57,7 @@ __device__ void ConvertWeightsOfBlock(const WeightTable& table, const Count& cou
 
 // Both kernels store neighbouring weights and load scattered ones, because caches help loads more.
 template <typename T>
-__global__ void __launch_bounds__(kWeightThreads) ToKernels(WeightTable table) {
+__global__ void __launch_bounds__(kWeightThreads, kResidentBlocks) ToKernels(WeightTable table) {
   ConvertWeightsOfBlock(
       table, [](const WeightArray& array) { return array.KernelCount(); },
       [](const WeightArray& array, uint32_t i) { return ParameterOf(i, array); },

@@ -86,22 +86,23 @@ std::vector<ConvShape> ShapesOf(const std::string& name, uint32_t batch, Precisi
   return shapes;
 }
 
+// Makes a plan of the first of cuDNN's candidates for which this is possible.
+Result<cudnn::Plan> MakeFirstPossiblePlan(const cudnn::Target& target, const ConvShape& shape,
+                                          ConvPass pass) {
+  auto graph = cudnn::MakeGraph(target, shape, pass);
+  if (!graph.ok()) return graph.status();
+  Result<cudnn::Plan> plan = Status(Code::kBadJob, "no candidate");
+  for (const Heuristic heuristic : {Heuristic::kFast, Heuristic::kFallback}) {
+    for (const auto& candidate : cudnn::FindCandidates(target, *graph, shape, heuristic, 4)) {
+      plan = cudnn::MakePlan(target, candidate);
+      if (plan.ok()) return plan;
+    }
+  }
+  return plan;
+}
+
 class PlansOfNetwork : public testing::TestWithParam<std::string> {
  protected:
-  // Makes a plan of the first of cuDNN's candidates for which this is possible.
-  static Result<cudnn::Plan> MakeFirstPossiblePlan(const cudnn::Target& target,
-                                                   const ConvShape& shape, ConvPass pass) {
-    auto graph = cudnn::MakeGraph(target, shape, pass);
-    if (!graph.ok()) return graph.status();
-    Result<cudnn::Plan> plan = Status(Code::kBadJob, "no candidate");
-    for (const Heuristic heuristic : {Heuristic::kFast, Heuristic::kFallback}) {
-      for (const auto& candidate : cudnn::FindCandidates(target, *graph, shape, heuristic, 4)) {
-        plan = cudnn::MakePlan(target, candidate);
-        if (plan.ok()) return plan;
-      }
-    }
-    return plan;
-  }
   static void ExpectPlans(int capability, Precision precision) {
     auto target = cudnn::TargetOf(PropertiesOfDevice(capability));
     ASSERT_TRUE(target.ok()) << target.status().message();
@@ -135,6 +136,24 @@ TEST_P(PlansOfNetwork, ExistForAmpereAndTuring) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Networks, PlansOfNetwork, testing::ValuesIn(models::ModelNames()));
+
+// The first layer of ResNet-50. Of images with three channels cuDNN makes a copy in the workspace.
+TEST(CudnnPlan, NeedsNoCopyOfImagesWithStoredChannels) {
+  auto target = cudnn::TargetOf(PropertiesOfDevice(900));
+  ASSERT_TRUE(target.ok());
+  const kernels::DeviceAxis axis{.kernel = 7, .stride = 2, .pad = 3};
+  ConvShape shape{.slide = {{256, 224, 224, 3}, {256, 112, 112, 64}, {axis, axis}},
+                  .type = DeviceType::kBfloat};
+  for (const ConvPass pass : {ConvPass::kForward, ConvPass::kBackwardWeights}) {
+    shape.slide.in.c = 3;
+    const auto of_three = MakeFirstPossiblePlan(*target, shape, pass);
+    shape.slide.in.c = 8;
+    const auto of_eight = MakeFirstPossiblePlan(*target, shape, pass);
+    ASSERT_TRUE(of_three.ok() && of_eight.ok());
+    EXPECT_GT(of_three->workspace_bytes, shape.slide.in.size() * 2) << "the copy";
+    EXPECT_LT(of_eight->workspace_bytes, shape.slide.in.size()) << "no copy";
+  }
+}
 
 TEST(CudnnPlan, RoundTripsThroughJson) {
   auto target = cudnn::TargetOf(PropertiesOfDevice(900));
