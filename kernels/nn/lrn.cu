@@ -1,6 +1,6 @@
-// Local response normalization (lrn.h) on a GPU. The forward pass has one thread per element. In the
-// backward pass an element needs s^(-beta - 1) of its whole window, so that the threads of a block
-// share these powers, unless the window is large.
+// Local response normalization (lrn.h) on a GPU. The forward pass has one thread per element. In
+// the backward pass an element needs s^(-beta - 1) of its whole window, so that the threads of a
+// block share these powers, unless the window is large.
 #include <cuda_runtime.h>
 
 #include <cmath>
