@@ -151,19 +151,16 @@ class GpuTrainer : public Trainer {
   Status RunStep(uint64_t step) override {
     net_->Forward(MakeFeed(step), nullptr);
     net_->Stage(MakeFeed(step + 1));
-    net_->Backward(nullptr);
+    // As a worker does, whose coder is told so of the last parameter.
+    Status code_status;
+    net_->Backward([&](uint32_t p) {
+      if (p == 0) code_status = Encode(step);
+    });
     TERN_RETURN_IF_ERROR(net_->status());
-    const auto stats = model_->codes().Prepare(0, {.round = step});
-    if (!stats.ok()) return stats.status();
-    std::vector<kernels::TernaryScale> scales;
-    for (size_t t = 0; t < stats->size(); ++t) {
-      const auto clip = static_cast<float>(2.5 * kernels::Sigma((*stats)[t]));
-      scales.push_back({std::min(clip, (*stats)[t].max_abs), clip});
-    }
-    const auto codes = model_->codes().Encode(0, scales, {.round = step});
-    if (!codes.ok()) return codes.status();
-    const std::vector<float> scalers(scales.size());
-    const std::vector<kernels::TensorRates> rates(scales.size());
+    TERN_RETURN_IF_ERROR(code_status);
+    const size_t num_parts = problem_.table.parameters.size();
+    const std::vector<float> scalers(num_parts);
+    const std::vector<kernels::TensorRates> rates(num_parts);
     return model_->Update(
         0, {planes_of_sum_, /*contributors=*/1, scalers},
         {.rule = kernels::UpdateRule::kMomentum, .lr = kLearningRate, .momentum = kMomentum},
@@ -174,6 +171,16 @@ class GpuTrainer : public Trainer {
   explicit GpuTrainer(const Problem& problem)
       : problem_(problem), statistics_(problem.statistics), pixel_draws_(problem.batch) {}
 
+  Status Encode(uint64_t step) {
+    const auto stats = model_->codes().Prepare(0, {.round = step});
+    if (!stats.ok()) return stats.status();
+    std::vector<kernels::TernaryScale> scales;
+    for (const kernels::Stats& of_part : *stats) {
+      const auto clip = static_cast<float>(2.5 * kernels::Sigma(of_part));
+      scales.push_back({std::min(clip, of_part.max_abs), clip});
+    }
+    return model_->codes().Encode(0, scales, {.round = step}).status();
+  }
   void PinBatches() {
     planes_of_sum_.resize(kernels::SumBits(1) * plane_bytes_);
     for (std::vector<uint8_t>& batch : batch_bytes_) {

@@ -1,6 +1,7 @@
 #include "worker/device/cuda_model.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "kernels/codes/stats.h"
@@ -18,6 +19,82 @@ namespace tern::device {
 namespace cuda {
 namespace {
 
+// Rates that seldom change, in device memory.
+class KnownRates {
+ public:
+  // Copies the rates to the device if they are not there yet. Returns where they are there.
+  Result<const kernels::TensorRates*> OnDevice(std::span<const kernels::TensorRates> rates,
+                                               Stream* stream) {
+    if (!std::equal(rates.begin(), rates.end(), host_.begin(), host_.end())) {
+      if (host_.empty()) TERN_RETURN_IF_ERROR(device_.Allocate(rates.size()));
+      host_.assign(rates.begin(), rates.end());
+      TERN_RETURN_IF_ERROR(stream->CopyInNow(device_.get(), host_.data(), rates.size_bytes()));
+    }
+    return static_cast<const kernels::TensorRates*>(device_.get());
+  }
+
+ private:
+  std::vector<kernels::TensorRates> host_;  // What was last copied to the device.
+  Array<kernels::TensorRates> device_;
+};
+
+Status UpdateFromMeans(const Stream& stream, const Group& group, const float* means,
+                       const kernels::UpdateStep& step, const kernels::TensorRates* rates,
+                       const kernels::ModelArenas& arenas) {
+  return CheckCuda(
+      kernels::UpdateOnDevice(stream.get(), group.tiling(), means, step, rates, arenas),
+      "an update of the weights");
+}
+
+// Counts the invalid sums of a stream.
+class BadSums {
+ public:
+  Status Allocate() {
+    auto copied_count = AllocatePinned(sizeof(uint32_t));
+    if (!copied_count.ok()) return copied_count.status();
+    copied_count_ = std::move(*copied_count);
+    auto copied = Event::Make();
+    if (!copied.ok()) return copied.status();
+    copied_ = std::move(*copied);
+    return count_.Allocate(1);
+  }
+  uint32_t* count() const { return count_.get(); }  // The counter, in device memory.
+  // Like the functions of DeviceModel with these names.
+  Status CheckSums(Stream* stream) {
+    TERN_RETURN_IF_ERROR(StartCopy(stream));
+    TERN_RETURN_IF_ERROR(stream->Wait());
+    return CheckCopy();
+  }
+  Status CheckEarlierSums(Stream* stream) {
+    if (has_copy_) {
+      const Result<bool> is_done = copied_->IsDone();
+      if (!is_done.ok()) return is_done.status();
+      if (!*is_done) return Ok();
+      TERN_RETURN_IF_ERROR(CheckCopy());
+    }
+    return StartCopy(stream);
+  }
+
+ private:
+  Status StartCopy(Stream* stream) {
+    has_copy_ = true;
+    TERN_RETURN_IF_ERROR(stream->CopyOut(copied_count_.get(), count_.get(), sizeof(uint32_t)));
+    return copied_->Record(*stream);
+  }
+  Status CheckCopy() const {
+    uint32_t num_bad = 0;
+    std::memcpy(&num_bad, copied_count_.get(), sizeof num_bad);
+    if (num_bad == 0) return Ok();
+    return Status(Code::kMismatch,
+                  "sums of codes arrived that the codes of their contributors cannot add up to");
+  }
+
+  Array<uint32_t> count_;
+  PinnedMemory copied_count_;      // A copy of the counter.
+  std::unique_ptr<Event> copied_;  // Recorded after the last copy.
+  bool has_copy_ = false;
+};
+
 class Model : public CudaModel {
  public:
   explicit Model(const Layout& layout) : layout_(layout), rates_of_chunk_(layout.chunks.size()) {}
@@ -27,6 +104,7 @@ class Model : public CudaModel {
   float* weights() const override { return memory_.weights.get(); }
   float* point() const override { return memory_.Point(); }
   float* gradients() const override { return memory_.gradients.get(); }
+  Status LetCoderWaitFor(const Event& event) override { return coder_stream_->WaitFor(event); }
   DeviceCodes& codes() override { return *codes_; }
 
   Status CopyToDevice(const HostCopies& from) override;
@@ -49,20 +127,10 @@ class Model : public CudaModel {
   Status UpdateBucket(uint32_t bucket, const kernels::UpdateStep& step,
                       std::span<const kernels::TensorRates> rates) override;
   Status UpdateAverage(uint64_t begin, uint64_t count, float one_minus_decay) override;
-  Status CheckSums() override;
+  Status CheckSums() override { return bad_sums_.CheckSums(stream_.get()); }
+  Status CheckEarlierSums() override { return bad_sums_.CheckEarlierSums(stream_.get()); }
 
  private:
-  // Rates that seldom change, and what was last copied to the device.
-  struct KnownRates {
-    std::vector<kernels::TensorRates> host;
-    Array<kernels::TensorRates> device;
-  };
-  // Copies the rates to the device if they are not there yet. Returns where they are there.
-  Result<const kernels::TensorRates*> RatesOnDevice(std::span<const kernels::TensorRates> rates,
-                                                    KnownRates* known);
-  Status UpdateFromMeans(const Group& group, const kernels::UpdateStep& step,
-                         const kernels::TensorRates* rates);
-
   const Layout layout_;
   std::shared_ptr<Stream> stream_;
   std::unique_ptr<Stream> coder_stream_;  // The stream of the thread that encodes.
@@ -73,7 +141,7 @@ class Model : public CudaModel {
   StatsComputer stats_;
   Array<kernels::TensorRates> rates_;  // Of a bucket's parts, for UpdateBucket.
   std::vector<KnownRates> rates_of_chunk_;
-  Array<uint32_t> bad_sum_count_;  // A counter of invalid sums.
+  BadSums bad_sums_;
   std::unique_ptr<CudaCodes> codes_;
 };
 
@@ -87,7 +155,7 @@ Status Model::Allocate() {
   TERN_RETURN_IF_ERROR(memory_.Allocate(layout_, stream_.get()));
   for (const Status& allocate_status :
        {stats_.Allocate(memory_.max_sizes), rates_.Allocate(memory_.max_sizes.parts),
-        bad_sum_count_.Allocate(1)})
+        bad_sums_.Allocate()})
     TERN_RETURN_IF_ERROR(allocate_status);
   if (layout_.rounds > 1) {
     auto event = Event::Make();
@@ -173,7 +241,7 @@ Status Model::UpdateLocalWeights(const kernels::LocalStep& step,
   std::vector<kernels::TensorRates> rates_by_part;
   for (const kernels::TiledPart& tiled : memory_.all_parts.host_tiling.parts)
     rates_by_part.push_back(rates[tiled.part.tensor]);
-  const auto device_rates = RatesOnDevice(rates_by_part, &local_rates_);
+  const auto device_rates = local_rates_.OnDevice(rates_by_part, stream_.get());
   if (!device_rates.ok()) return device_rates.status();
   const float* before_arena = memory_.LocalArena(LocalArray::kBefore);
   const kernels::LocalArenas arenas{.weights = memory_.weights.get(),
@@ -187,33 +255,16 @@ Status Model::UpdateLocalWeights(const kernels::LocalStep& step,
                    "a local update");
 }
 
-Result<const kernels::TensorRates*> Model::RatesOnDevice(
-    std::span<const kernels::TensorRates> rates, KnownRates* known) {
-  if (!std::equal(rates.begin(), rates.end(), known->host.begin(), known->host.end())) {
-    if (known->host.empty()) TERN_RETURN_IF_ERROR(known->device.Allocate(rates.size()));
-    known->host.assign(rates.begin(), rates.end());
-    TERN_RETURN_IF_ERROR(
-        stream_->CopyInNow(known->device.get(), known->host.data(), rates.size_bytes()));
-  }
-  return static_cast<const kernels::TensorRates*>(known->device.get());
-}
-
-Status Model::UpdateFromMeans(const Group& group, const kernels::UpdateStep& step,
-                              const kernels::TensorRates* rates) {
-  return CheckCuda(kernels::UpdateOnDevice(stream_->get(), group.tiling(), means_.get(), step,
-                                           rates, memory_.Arenas()),
-                   "an update of the weights");
-}
-
 Status Model::Update(uint32_t chunk, const Sums& sums, const kernels::UpdateStep& step,
                      std::span<const kernels::TensorRates> rates) {
-  const auto device_rates = RatesOnDevice(rates, &rates_of_chunk_[chunk]);
+  const auto device_rates = rates_of_chunk_[chunk].OnDevice(rates, stream_.get());
   if (!device_rates.ok()) return device_rates.status();
   if (codes_->codec().UpdatesInOnePass())
     return codes_->codec().Update(chunk, sums, {step, *device_rates, memory_.Arenas()},
-                                  bad_sum_count_.get());
+                                  bad_sums_.count());
   TERN_RETURN_IF_ERROR(DecodeMeans(chunk, sums));
-  return UpdateFromMeans(memory_.chunks[chunk], step, *device_rates);
+  return UpdateFromMeans(*stream_, memory_.chunks[chunk], means_.get(), step, *device_rates,
+                         memory_.Arenas());
 }
 
 Status Model::ClearMeans(uint32_t bucket) {
@@ -227,7 +278,7 @@ Status Model::ClearMeans(uint32_t bucket) {
 
 Status Model::DecodeMeans(uint32_t chunk, const Sums& sums) {
   if (means_.get() == nullptr) TERN_RETURN_IF_ERROR(means_.Allocate(layout_.elements));
-  return codes_->codec().DecodeMeans(chunk, sums, means_.get(), bad_sum_count_.get());
+  return codes_->codec().DecodeMeans(chunk, sums, means_.get(), bad_sums_.count());
 }
 
 Result<std::vector<DeviceModel::SquareSums>> Model::SquareSumsOf(
@@ -255,7 +306,8 @@ Result<std::vector<DeviceModel::SquareSums>> Model::SquareSumsOf(
 Status Model::UpdateBucket(uint32_t bucket, const kernels::UpdateStep& step,
                            std::span<const kernels::TensorRates> rates) {
   TERN_RETURN_IF_ERROR(stream_->CopyInNow(rates_.get(), rates.data(), rates.size_bytes()));
-  return UpdateFromMeans(memory_.buckets[bucket], step, rates_.get());
+  return UpdateFromMeans(*stream_, memory_.buckets[bucket], means_.get(), step, rates_.get(),
+                         memory_.Arenas());
 }
 
 Status Model::UpdateAverage(uint64_t begin, uint64_t count, float one_minus_decay) {
@@ -263,15 +315,6 @@ Status Model::UpdateAverage(uint64_t begin, uint64_t count, float one_minus_deca
       kernels::EmaUpdateOnDevice(stream_->get(), memory_.average_arena.get() + begin,
                                  memory_.weights.get() + begin, count, one_minus_decay),
       "the moving average");
-}
-
-Status Model::CheckSums() {
-  uint32_t num_bad = 0;
-  TERN_RETURN_IF_ERROR(stream_->CopyOut(&num_bad, bad_sum_count_.get(), sizeof num_bad));
-  TERN_RETURN_IF_ERROR(stream_->Wait());
-  if (num_bad == 0) return Ok();
-  return Status(Code::kMismatch,
-                "sums of codes arrived that the codes of their contributors cannot add up to");
 }
 
 }  // namespace

@@ -18,6 +18,9 @@ class CudaModel : public DeviceModel {
   // if the algorithm has these.
   virtual float* point() const = 0;
   virtual float* gradients() const = 0;
+  // Makes what is launched later on the stream of the thread that encodes wait for what the event's
+  // last Record marked.
+  virtual Status LetCoderWaitFor(const Event& event) = 0;
 };
 
 }  // namespace tern::device

@@ -196,6 +196,13 @@ Result<std::unique_ptr<Event>> Event::Make() {
   return event;
 }
 
+Result<bool> Event::IsDone() {
+  const cudaError_t error = cudaEventQuery(event_);
+  if (error == cudaErrorNotReady) return false;
+  TERN_RETURN_IF_ERROR(CheckCuda(error, "cudaEventQuery"));
+  return true;
+}
+
 Event::~Event() {
   if (event_ != nullptr) cudaEventDestroy(event_);
 }

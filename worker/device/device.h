@@ -123,7 +123,8 @@ class Event {
   ~Event();
   // Marks the current end of the stream: all operations launched on it so far.
   Status Record(const Stream& stream);
-  Status Wait();  // Waits until the operations that the last Record marked are done.
+  Status Wait();          // Waits until the operations that the last Record marked are done.
+  Result<bool> IsDone();  // Whether these operations are done, or have failed.
   CUevent_st* get() const { return event_; }
 
  private:

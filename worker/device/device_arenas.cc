@@ -58,8 +58,7 @@ Status DeviceArenas::ClipGradients(double norm) {
 
 Status DeviceArenas::ApplyBucket(const client::Sums& sums, uint64_t round, uint32_t bucket) {
   const update::Step step{sums.learning_rate(round), round};
-  // Once per round, at bucket 0, checks whether all sums decoded so far were valid.
-  if (bucket == 0) TERN_RETURN_IF_ERROR(MutableModel().CheckSums());
+  if (bucket == 0) TERN_RETURN_IF_ERROR(MutableModel().CheckEarlierSums());
   if (host_.optimizer->needs_whole_tensors()) return ApplyTensors(sums, round, bucket, step);
   return ApplyChunks(sums, round, bucket, step);
 }

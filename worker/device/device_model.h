@@ -129,6 +129,9 @@ class DeviceModel {
   virtual Status UpdateAverage(uint64_t begin, uint64_t count, float one_minus_decay) = 0;
   // Waits until all sums so far are decoded. kMismatch if one of them was invalid.
   virtual Status CheckSums() = 0;
+  // kMismatch if a sum before the last call of this function was invalid. Does not wait, so it may
+  // notice that only in a later call.
+  virtual Status CheckEarlierSums() = 0;
 };
 
 }  // namespace tern::device

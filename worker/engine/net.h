@@ -114,7 +114,9 @@ class Net {
   // from here on.
   virtual double Forward(const Feed& feed, Score* score, const Need& need = nullptr) = 0;
   // Writes the gradient of the mean loss to the arena of gradients. Calls `ready(p)`, on this
-  // thread, when the gradient of parameter p is final, in descending order of p. REQUIRES that
+  // thread, when the gradient of parameter p is final, in descending order of p. With Arenas::model
+  // it may be final later, but before anything runs that is then launched to encode it (the model's
+  // functions do that). REQUIRES that
   // Forward was called just before and that the parameters have not changed since, because layers
   // read them again.
   virtual void Backward(const std::function<void(uint32_t p)>& ready) = 0;

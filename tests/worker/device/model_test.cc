@@ -454,6 +454,19 @@ TEST_F(DeviceModelTest, InvalidSumsAreDetected) {
   EXPECT_EQ(model_->CheckSums().code(), Code::kMismatch);
 }
 
+TEST_F(DeviceModelTest, EarlierSumsAreCheckedWithoutAWait) {
+  MakeModel("sgd");
+  std::vector<uint8_t> sums(EncodedSumsOf(0).size());
+  sums[0] = 1;
+  sums[sums.size() / 3] = 1;
+  ASSERT_TRUE(model_->CheckEarlierSums().ok());
+  ASSERT_TRUE(UpdateChunk(0, sums).ok());
+  ASSERT_TRUE(model_->CopyToHost(HostArrays()).ok());  // waits
+  EXPECT_TRUE(model_->CheckEarlierSums().ok()) << "of the sums before the first call";
+  ASSERT_TRUE(model_->CopyToHost(HostArrays()).ok());
+  EXPECT_EQ(model_->CheckEarlierSums().code(), Code::kMismatch);
+}
+
 // A sparse code that contains nearly all elements with their positions, although sending all
 // elements without positions would be smaller.
 TEST_F(DeviceModelTest, TooLargeSumsAreRefused) {

@@ -73,11 +73,11 @@ class CudaNet : public Net {
   Result<bool> HasOverflowed();
   Status RepeatForward();
   bool ScalesLoss() const { return options_.is_training && options_.precision == Precision::kFp16; }
-  double SumLosses(const Feed& feed, Score* score) const;
 
   const pb::NetDef def_;
   const Options options_;
   models::ParameterTable parameter_table_;
+  device::CudaModel* model_ = nullptr;  // Null if parameters and gradients are the host's.
   std::shared_ptr<device::Stream> stream_;
   MirroredArena parameters_, gradients_, statistics_;
   FrozenArena frozen_;
@@ -104,11 +104,12 @@ class CudaNet : public Net {
 
 Status CudaNet::AllocateMemory(const Arenas& arenas) {
   if (arenas.model != nullptr) {
-    const auto& model = static_cast<const device::CudaModel&>(*arenas.model);
-    stream_ = model.stream();
-    parameters_.UseDeviceArena(options_.is_training ? model.point() : model.weights(),
+    model_ = static_cast<device::CudaModel*>(arenas.model);
+    stream_ = model_->stream();
+    parameters_.UseDeviceArena(options_.is_training ? model_->point() : model_->weights(),
                                parameter_table_.total);
-    gradients_.UseDeviceArena(model.gradients(), options_.is_training ? parameter_table_.total : 0);
+    gradients_.UseDeviceArena(model_->gradients(),
+                              options_.is_training ? parameter_table_.total : 0);
   } else {
     auto stream = device::Stream::Make();
     if (!stream.ok()) return stream.status();
@@ -223,24 +224,30 @@ Planning CudaNet::planning() const {
 }
 
 Program::Transfers CudaNet::MakeTransfers() {
-  return {[this](const Program::Range& range) {
-            if (parameters_.host_arena == nullptr) return Ok();
-            const auto [offset, bytes] = ArenaRangeOf(range);
-            return stream_->CopyIn(parameters_.device() + offset, parameters_.host_arena + offset,
-                                   bytes);
-          },
-          [this](const Program::Range& range) {
-            if (range.begin == range.end) return Ok();
-            if (gradients_.host_arena != nullptr) {
-              const auto [offset, bytes] = ArenaRangeOf(range);
-              TERN_RETURN_IF_ERROR(stream_->CopyOut(gradients_.host_arena + offset,
-                                                    gradients_.device() + offset, bytes));
-            }
-            return gradients_arrived_[range.begin]->Record(*stream_);
-          },
-          [this](const Program::Range& range) {
-            return range.begin == range.end ? Ok() : gradients_arrived_[range.begin]->Wait();
-          }};
+  return {
+      [this](const Program::Range& range) {
+        if (parameters_.host_arena == nullptr) return Ok();
+        const auto [offset, bytes] = ArenaRangeOf(range);
+        return stream_->CopyIn(parameters_.device() + offset, parameters_.host_arena + offset,
+                               bytes);
+      },
+      [this](const Program::Range& range) {
+        if (range.begin == range.end) return Ok();
+        if (gradients_.host_arena != nullptr) {
+          const auto [offset, bytes] = ArenaRangeOf(range);
+          TERN_RETURN_IF_ERROR(stream_->CopyOut(gradients_.host_arena + offset,
+                                                gradients_.device() + offset, bytes));
+        }
+        return gradients_arrived_[range.begin]->Record(*stream_);
+      },
+      [this](const Program::Range& range) {
+        return range.begin == range.end ? Ok() : gradients_arrived_[range.begin]->Wait();
+      },
+      model_ == nullptr
+          ? std::function<Status(const Program::Range&)>()
+          : [this](
+                const Program::Range&
+                    range) { return model_->LetCoderWaitFor(*gradients_arrived_[range.begin]); }};
 }
 
 // Returns where the parameters of a range are in the arenas: the first element, and the number of
@@ -294,17 +301,6 @@ Status CudaNet::RunForward(const Feed& feed, const Need& need) {
   return forward_done_->Wait();
 }
 
-double CudaNet::SumLosses(const Feed& feed, Score* score) const {
-  const Score sums = step_memory_.SumLosses(feed.used);
-  if (score != nullptr) {
-    score->loss += sums.loss;
-    score->correct += sums.correct;
-    score->among_five += sums.among_five;
-    score->samples += sums.samples;
-  }
-  return sums.loss / feed.used;
-}
-
 void CudaNet::CheckFeed(const Feed& feed) const {
   CHECK_EQ(pixel_input_ != nullptr ? feed.bytes.size() : feed.images.size(),
            options_.batch * image_elements_);
@@ -327,7 +323,7 @@ double CudaNet::Forward(const Feed& feed, Score* score, const Need& need) {
   for (uint32_t n = 0; n < feed.used; ++n) CHECK_LT(feed.labels[n], def_.classes());
   if (status_.ok()) status_ = RunForward(feed, need);
   if (!status_.ok()) return std::numeric_limits<double>::quiet_NaN();
-  return SumLosses(feed, score);
+  return step_memory_.AddLosses(feed.used, score);
 }
 
 void CudaNet::Backward(const std::function<void(uint32_t p)>& ready) {

@@ -217,10 +217,14 @@ Status Program::LaunchBackward(const device::Stream& stream, const Transfers& tr
 
 Status Program::AwaitBackward(const Transfers& transfers,
                               const std::function<void(uint32_t p)>& ready) {
+  // With several segments, what is launched to encode the first gradients would wait for the last.
+  const bool hands_over = transfers.hand_over && backward_segments_.size() == 1;
   for (const Segment& segment : backward_segments_) {
     const Range& range = segment.parameters;
-    TERN_RETURN_IF_ERROR(transfers.wait_for_gradients(range));
+    TERN_RETURN_IF_ERROR(hands_over ? transfers.hand_over(range)
+                                    : transfers.wait_for_gradients(range));
     for (uint32_t p = range.end; ready && p-- > range.begin;) ready(p);
+    if (hands_over) TERN_RETURN_IF_ERROR(transfers.wait_for_gradients(range));
   }
   return Ok();
 }

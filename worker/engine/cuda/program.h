@@ -55,8 +55,10 @@ class Program {
     std::function<Status(const Range& range)> upload_parameters;
     // Launches the copy of gradients to the host, after the launches that compute them.
     std::function<Status(const Range& range)> download_gradients;
-    // Waits until the gradients are copied to the host.
+    // Waits until the gradients are final and, if they are in host memory, copied there.
     std::function<Status(const Range& range)> wait_for_gradients;
+    // Makes the launches of who takes the gradients wait for them. Null if the host takes them.
+    std::function<Status(const Range& range)> hand_over = nullptr;
   };
 
   Program(uint32_t batch, kernels::DeviceType type) : batch_(batch), type_(type) {}
@@ -100,8 +102,9 @@ class Program {
   Status LaunchBackward(const device::Stream& stream, const Transfers& transfers);
   // Adds the numbers of segments, of those that have a captured graph by now, and of their nodes.
   void CountGraphs(Planning* planning) const;
-  // After LaunchBackward: calls `ready(p)`, if set, for each parameter p when the gradient of p is
-  // final and, if gradients are in host memory, has been copied there.
+  // After LaunchBackward: waits for the gradients. Calls `ready(p)`, if set, for each parameter p
+  // when the gradient of p is final and, if gradients are in host memory, has been copied there. If
+  // the pass has one segment and transfers.hand_over is set, calls it and `ready` before it waits.
   Status AwaitBackward(const Transfers& transfers, const std::function<void(uint32_t p)>& ready);
 
  private:

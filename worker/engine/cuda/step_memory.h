@@ -57,21 +57,27 @@ class StepMemory {
     const size_t bytes = labels.empty() ? sizeof step : kLabelsBegin + labels.size_bytes();
     return stream.CopyIn(device_inputs_.get(), host_inputs_.get(), bytes);
   }
-  // Copies the losses of the first `used` samples to the host, where SumLosses adds them when the
+  // Copies the losses of the first `used` samples to the host, where AddLosses adds them when the
   // copy is done.
   Status DownloadLosses(device::Stream& stream, uint32_t used) {
     return stream.CopyOut(host_losses_.get(), losses(), used * sizeof(kernels::DeviceLoss));
   }
-  Score SumLosses(uint32_t used) const {
+  // Adds the sums over these samples to *score unless it is null. Returns the mean loss.
+  double AddLosses(uint32_t used, Score* score) const {
     const auto* losses = reinterpret_cast<const kernels::DeviceLoss*>(host_losses_.get());
     Score sums;
-    sums.samples = used;
     for (uint32_t n = 0; n < used; ++n) {
       sums.loss += losses[n].loss;
       sums.correct += losses[n].label_rank == 0;
       sums.among_five += losses[n].label_rank < 5;
     }
-    return sums;
+    if (score != nullptr) {
+      score->loss += sums.loss;
+      score->correct += sums.correct;
+      score->among_five += sums.among_five;
+      score->samples += used;
+    }
+    return sums.loss / used;
   }
 
  private:
