@@ -142,7 +142,8 @@ class Claims(unittest.TestCase):
         self.assertIn("dcasgd_a, 2, rate 0.05", text)
 
     def test_every_claim_lists_its_runs(self):
-        for name, runs in (("clip", (1 + 36 + 2) * 5), ("local_steps", (3 + 77 + 2) * 5), ("dgc", 120), ("linear_speedup", 53 * 5), ("outer", 12 * 5)):
+        for name, runs in (("clip", (1 + 36 + 2) * 5), ("local_steps", (3 + 77 + 2) * 5), ("dgc", 120), ("linear_speedup", 53 * 5), ("outer", 12 * 5),
+                           ("outer_cifar10", 8 * 3)):
             self.assertEqual(len(self.run_claim(name, "--dry_run").splitlines()), runs, name)
         self.assertIn("expected one of", self.run_claim("clap", code=64))
 
