@@ -181,7 +181,7 @@ TEST(Run, WithOtherCodecsClipsAndScalers) {
            "codec: ternary, clip: official",
            "codec: ternary, clip: none",
            "codec: ternary, clip: grace, scaler: per_worker",
-           "codec: ternary, rules: [{tensors: 'ip2.*', codec: fp32}, {max_elements: 600, codec: "
+           "codec: ternary, rules: [{tensors: 'fc3.*', codec: fp32}, {max_elements: 600, codec: "
            "fp16}]",
        }) {
     ExpectRunSucceeds({.yaml = std::string("exchange: {") + exchange + "}\n"});
