@@ -127,7 +127,7 @@ class AlgorithmChecker : private CrossKeyChecker, private algorithm::RuleReporte
                                  : "servers that hold the parameters decode every push by itself") +
               "; set exchange.scaler: per_worker");
     }
-    // What a clip takes away of rotated values is next to nothing.
+    // Rotated values are close to Gaussian: a clip shortens a change of them more than it turns it.
     if (traits_->pushes() == Traits::change && AreValid({"exchange.clip", "exchange.rotate"}) &&
         exchange.clip() != pb::Exchange::none && exchange.rotate() == 0 && !sharing_codec.empty()) {
       Report("exchange.clip",
