@@ -54,7 +54,7 @@ BARS = {
     "pool CallForEachElement": Bar(56, 0),
     "depthwise ComputeStrips": Bar(96, 2304),
     "depthwise SumTaps": Bar(128, 16384),
-    "elementwise CallForEachElement": Bar(32, 0),
+    "elementwise CallForEachElement": Bar(24, 0),
     "lrn BackwardOfSlots": Bar(32, 8192),
     "onebit SignsOfTiles": Bar(40, 0),
     "onebit MeansOfGroups": Bar(72, 0),

@@ -48,8 +48,9 @@ struct SumWithOptionalRelu {
 
 // The index in [n, c, h, w] of channel c of a pixel of [n, h, w].
 __device__ uint64_t ChannelsFirstIndex(uint64_t pixel, uint64_t c, const DeviceImages& images) {
-  const uint64_t image_pixels = uint64_t{images.h} * images.w;
-  return (pixel / image_pixels * images.c + c) * image_pixels + pixel % image_pixels;
+  const uint64_t image_pixels = uint64_t{images.h} * images.w, n = pixel / image_pixels;
+  // (n * images.c + c) * image_pixels, and the pixel's place in its image: pixel - n * image_pixels
+  return (n * (images.c - 1) + c) * image_pixels + pixel;
 }
 // The index in [n, c, h, w] of element i of [n, h, w, c].
 __device__ uint64_t ChannelsFirstIndex(uint64_t i, const DeviceImages& images) {
@@ -80,8 +81,9 @@ struct ToChannelsLast {
   uint32_t y_channels;
   To* y;
   __device__ void operator()(uint64_t i) const {
-    const uint64_t pixel = i / y_channels, c = i % y_channels;
-    y[i] = FromFloat<To>(c < images.c ? AsFloat(x[ChannelsFirstIndex(pixel, c, images)]) : 0);
+    const uint64_t pixel = i / y_channels, c = i - pixel * y_channels;
+    const uint64_t from = ChannelsFirstIndex(pixel, c, images);
+    y[i] = FromFloat<To>(c < images.c ? AsFloat(x[from]) : 0);
   }
 };
 
