@@ -130,6 +130,11 @@ std::unique_ptr<client::GradientCoder> Worker::MakeGradientCoder() const {
   return std::make_unique<device::DeviceCoder>(setup_, rank_, model_->codes());
 }
 
+std::function<Bytes(const Bytes&)> Worker::PlaceSumFunction() const {
+  if (model_ == nullptr) return nullptr;
+  return [model = model_.get()](const Bytes& sum) { return model->PlaceSum(sum); };
+}
+
 void Worker::LogStart() const {
   if (setup_.given_weights != nullptr) {
     LOG(INFO) << "the first weights are those of " << setup_.job.model().weights() << ", digest "
@@ -177,6 +182,7 @@ Status Worker::Run() {
       checkpoints.FindSavedCheckpoints(),
       setup::WorkersKeepOwnState(setup_),
       [&coder_pointer](client::Answer answer) { coder_pointer->ReceiveScalers(std::move(answer)); },
+      PlaceSumFunction(),
       [&coder_pointer] { return coder_pointer->Stack(); }};
   options.health = &health_;
   client::NetLoop loop(setup_, signals_, registry_, traffic_, progress_, events,

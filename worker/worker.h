@@ -46,6 +46,7 @@ class Worker {
   Status Train(client::NetLoop& loop, client::Coder& coder, client::Events& events,
                client::Checkpoints* checkpoints, client::Observer* observer);
   std::unique_ptr<client::GradientCoder> MakeGradientCoder() const;
+  std::function<Bytes(const Bytes& sum)> PlaceSumFunction() const;  // for NetLoop::Options
   void LogStart() const;
 
   const setup::Setup& setup_;

@@ -316,6 +316,8 @@ void NetLoop::DeliverAnswer(client::Answer answer) {
   wire_trace_.OnAnswer(answer);
   if (answer.cell.kind == protocol::Kind::kScale) options_.on_scaled(answer);
   exchange_counters_.OnAnswer(answer, clock_.Now());
+  if (answer.cell.kind == protocol::Kind::kPush && options_.place_sum)
+    answer.payload = options_.place_sum(answer.payload);
   events_.Push(std::move(answer));
 }
 

@@ -47,6 +47,9 @@ class NetLoop : public client::Port {
     bool keeps_own = false;  // whether this worker has private state that no other daemon has
     // Receives the answers with scalers (Coder::ReceiveScalers). Called on the net thread.
     std::function<void(client::Answer)> on_scaled;
+    // Moves a sum to memory in which it can be decoded with less delay. Called on the net thread.
+    // Null: sums stay where they arrive.
+    std::function<Bytes(const Bytes& sum)> place_sum = nullptr;
     // Returns the stack of the coder thread, for the log. Called on the net thread.
     std::function<std::string()> coder_stack;
     // Whether the process is Tern's, which may then be ended and its threads' stacks be looked at,

@@ -1,6 +1,7 @@
-// Types that the GPU functions of all layers use. Images on a GPU are [n, h, w, c]: n images of h
-// rows and w columns, with the c channels of a pixel next to each other. All sums are added in an
-// order that does not depend on the device, so that two runs give the same bits.
+// Types that the GPU functions of all layers use, and pooling on a CPU. Images on a GPU are
+// [n, h, w, c]: n images of h rows and w columns, with the c channels of a pixel next to each
+// other. All sums are added in an order that does not depend on the device, so that two runs give
+// the same bits.
 #pragma once
 
 #include <cstddef>

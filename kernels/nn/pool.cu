@@ -8,6 +8,7 @@
 #include "kernels/nn/device_images.h"
 #include "kernels/nn/elements.cuh"
 #include "kernels/nn/pool.h"
+#include "kernels/nn/pool_math.h"
 
 namespace tern::kernels {
 namespace {
@@ -44,31 +45,6 @@ __device__ uint64_t IndexOf(const ChannelPosition& p, const DeviceImages& images
   return ((uint64_t{p.n} * images.h + p.h) * images.w + p.w) * images.c + p.c;
 }
 
-// A range [begin, end) of an axis; empty if end is not above begin.
-struct Span {
-  uint32_t begin, end;
-  __device__ uint32_t size() const { return begin < end ? end - begin : 0; }
-};
-
-// The inputs that output `out` reads along an axis of `size` inputs.
-__device__ Span InputsOf(const DeviceAxis& axis, uint32_t out, uint32_t size) {
-  const uint32_t begin = out * axis.stride, end = begin + axis.kernel;
-  const uint32_t input_end = end > axis.pad ? end - axis.pad : 0;
-  return {begin > axis.pad ? begin - axis.pad : 0, input_end < size ? input_end : size};
-}
-
-// The outputs that read input `in` along an axis of `size` outputs.
-__device__ Span OutputsOf(const DeviceAxis& axis, uint32_t in, uint32_t size) {
-  const uint32_t padded_in = in + axis.pad, output_end = padded_in / axis.stride + 1;
-  const uint32_t begin = padded_in < axis.kernel ? 0 : (padded_in - axis.kernel) / axis.stride + 1;
-  return {begin, output_end < size ? output_end : size};
-}
-
-// The index of input `in` in the window of output `out`, along one axis.
-__device__ uint32_t TapOf(const DeviceAxis& axis, uint32_t out, uint32_t in) {
-  return in + axis.pad - out * axis.stride;
-}
-
 // LoadTaps and StoreTaps copy the taps of kCount neighbouring channels at once.
 template <uint32_t kCount>
 using RawTaps =
@@ -98,8 +74,8 @@ struct MaxForward {
   __device__ void operator()(uint64_t i) const {
     const ChannelPosition position = PositionOf<kCount>(i, slide.out);
     const DeviceAxis &h_axis = slide.window.rows, &w_axis = slide.window.columns;
-    const Span rows = InputsOf(h_axis, position.h, slide.in.h),
-               columns = InputsOf(w_axis, position.w, slide.in.w);
+    const PoolSpan rows = InputsOf(h_axis, position.h, slide.in.h),
+                   columns = InputsOf(w_axis, position.w, slide.in.w);
     float largest[kCount];
     uint16_t winner_taps[kCount];
 #pragma unroll
@@ -153,15 +129,15 @@ struct MaxBackward {
   __device__ void operator()(uint64_t i) const {
     ChannelPosition position = PositionOf<kCount>(i, threads);
     position.w *= kBackwardColumns;
-    const Span rows = OutputsOf(slide.window.rows, position.h, slide.out.h);
+    const PoolSpan rows = OutputsOf(slide.window.rows, position.h, slide.out.h);
 #pragma unroll 1
     for (uint32_t j = 0; j < kBackwardColumns && position.w < slide.in.w; ++j, ++position.w)
       StoreGradient(position, rows);
   }
   // `rows` are the output rows that read the position.
-  __device__ void StoreGradient(const ChannelPosition& position, const Span& rows) const {
+  __device__ void StoreGradient(const ChannelPosition& position, const PoolSpan& rows) const {
     const DeviceAxis &h_axis = slide.window.rows, &w_axis = slide.window.columns;
-    const Span columns = OutputsOf(w_axis, position.w, slide.out.w);
+    const PoolSpan columns = OutputsOf(w_axis, position.w, slide.out.w);
     float sum[kCount] = {}, gradient[kCount];
     uint16_t winner_taps[kCount];
     for (uint32_t h = rows.begin; h < rows.end; ++h) {
@@ -178,15 +154,6 @@ struct MaxBackward {
     Store<kCount>(sum, dx + IndexOf(position, slide.in));
   }
 };
-
-// The divisor of the mean of output (h, w): the number of elements in its window. Elements of the
-// padding count only if `include_padding`.
-__device__ float DivisorOf(const DeviceSlide& slide, bool include_padding, uint32_t h, uint32_t w) {
-  const DeviceAxis &rows = slide.window.rows, &columns = slide.window.columns;
-  if (include_padding) return static_cast<float>(rows.kernel * columns.kernel);
-  return static_cast<float>(InputsOf(rows, h, slide.in.h).size() *
-                            InputsOf(columns, w, slide.in.w).size());
-}
 
 constexpr uint32_t kElementsAtOnce = 4;  // elements of a window that a thread loads at once
 
@@ -205,8 +172,8 @@ struct AvgForward {
   // Adds elements part, part + num_parts, ... of the window of pack i to `sum`.
   __device__ void AddPart(uint64_t i, uint32_t part, uint32_t num_parts, float* sum) const {
     const ChannelPosition position = PositionOf<kCount>(i, slide.out);
-    const Span rows = InputsOf(slide.window.rows, position.h, slide.in.h);
-    const Span columns = InputsOf(slide.window.columns, position.w, slide.in.w);
+    const PoolSpan rows = InputsOf(slide.window.rows, position.h, slide.in.h);
+    const PoolSpan columns = InputsOf(slide.window.columns, position.w, slide.in.w);
     const uint32_t num_elements = rows.size() * columns.size();
     for (uint32_t e = part; e < num_elements; e += kElementsAtOnce * num_parts) {
       Raw<T, kCount> raw[kElementsAtOnce];
@@ -284,8 +251,8 @@ struct AvgBackward {
 
   __device__ void operator()(uint64_t i) const {
     const ChannelPosition position = PositionOf<kCount>(i, slide.in);
-    const Span rows = OutputsOf(slide.window.rows, position.h, slide.out.h);
-    const Span columns = OutputsOf(slide.window.columns, position.w, slide.out.w);
+    const PoolSpan rows = OutputsOf(slide.window.rows, position.h, slide.out.h);
+    const PoolSpan columns = OutputsOf(slide.window.columns, position.w, slide.out.w);
     float sum[kCount] = {}, gradient[kCount];
     for (uint32_t h = rows.begin; h < rows.end; ++h) {
       for (uint32_t w = columns.begin; w < columns.end; ++w) {

@@ -44,19 +44,25 @@ Status DeviceCodec::Update(uint32_t, const DeviceModel::Sums&, const Step&, uint
   return Status(Code::kInternal, "this codec has no combined decoding and update");
 }
 
+uint64_t MaxSumBytes(const DeviceModel::Layout& layout) {
+  uint64_t max_bytes = 0;
+  for (const std::vector<kernels::Part>& chunk : layout.chunks) {
+    uint64_t bytes = 0;
+    for (const kernels::Part& part : chunk)
+      bytes += layout.codec->MaxSumSize(SegmentOf(layout, part), static_cast<int>(layout.workers));
+    max_bytes = std::max(max_bytes, RoundUpToWords(bytes));
+  }
+  return max_bytes;
+}
+
 Status DeviceCodec::AllocateBuffers() {
-  uint64_t max_code_bytes = 0, max_sums_bytes = 0;
+  uint64_t max_code_bytes = 0;
   size_t max_segments = 0;
   for (const Group& chunk : context_.chunks) {
-    size_t code_bytes = 0, sums_bytes = 0;
-    for (size_t i = 0; i < chunk.size(); ++i) {
-      const codec::Segment segment = SegmentOf(chunk.part(i));
-      code_bytes += context_.layout.codec->MaxEncodedSize(segment);
-      sums_bytes +=
-          context_.layout.codec->MaxSumSize(segment, static_cast<int>(context_.layout.workers));
-    }
+    size_t code_bytes = 0;
+    for (size_t i = 0; i < chunk.size(); ++i)
+      code_bytes += context_.layout.codec->MaxEncodedSize(SegmentOf(chunk.part(i)));
     max_code_bytes = std::max(max_code_bytes, RoundUpToWords(code_bytes));
-    max_sums_bytes = std::max(max_sums_bytes, RoundUpToWords(sums_bytes));
     max_segments = std::max(max_segments, chunk.size());
   }
   pool_ = std::make_shared<PinnedPool>(max_code_bytes);
@@ -64,8 +70,8 @@ Status DeviceCodec::AllocateBuffers() {
   if (!host_size.ok()) return host_size.status();
   host_size_ = std::move(*host_size);
   TERN_RETURN_IF_ERROR(code_.Allocate(max_code_bytes));
-  TERN_RETURN_IF_ERROR(sums_.Allocate(max_sums_bytes));
-  max_sums_bytes_ = max_sums_bytes;
+  max_sums_bytes_ = MaxSumBytes(context_.layout);
+  TERN_RETURN_IF_ERROR(sums_.Allocate(max_sums_bytes_));
   return ranges_.Allocate(max_segments);
 }
 
@@ -89,7 +95,7 @@ Result<std::vector<kernels::CodeRange>> DeviceCodec::RangesOf(uint32_t chunk,
 }
 
 Status DeviceCodec::UploadSums(const DeviceModel::Sums& sums) {
-  return context_.compute_stream->CopyInNow(sums_.get(), sums.bytes.data(), sums.bytes.size());
+  return context_.sums->CopyIn(context_.compute_stream, sums_.get(), sums.bytes);
 }
 
 Status DeviceCodec::UploadSumsWithRanges(uint32_t chunk, const DeviceModel::Sums& sums) {

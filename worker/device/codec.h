@@ -19,12 +19,20 @@
 #include "kernels/update/update.h"
 #include "worker/device/device_model.h"
 #include "worker/device/parts.h"
+#include "worker/device/sum_memory.h"
 
 namespace tern::device {
 
 // Rounds a number of bytes up to a multiple of 4, because kernels read and write codes as 32-bit
 // words.
 constexpr uint64_t RoundUpToWords(uint64_t bytes) { return (bytes + 3) / 4 * 4; }
+
+// Returns the part as a segment, which is what common/codec calls a range of a tensor.
+inline codec::Segment SegmentOf(const DeviceModel::Layout& layout, const kernels::Part& part) {
+  return {part.tensor, part.first, part.count, layout.columns[part.tensor]};
+}
+// Returns the bytes of the largest encoded sum of a chunk, rounded up to words.
+uint64_t MaxSumBytes(const DeviceModel::Layout& layout);
 
 class DeviceCodec {
  public:
@@ -38,6 +46,7 @@ class DeviceCodec {
     Stream* coder_stream;    // The stream of the thread that encodes.
     Stream* compute_stream;  // The stream of the thread that trains.
     StatsComputer* stats;    // Computes statistics on the stream `coder_stream`.
+    SumMemory* sums;         // Where sums may have been placed when they arrived.
   };
   // A function that makes a codec.
   using Maker = Result<std::unique_ptr<DeviceCodec>> (*)(const Context& context);
@@ -87,9 +96,8 @@ class DeviceCodec {
  protected:
   // Allocates code_, sums_ and ranges_ for the largest chunk. Subclasses call it first in Allocate.
   Status AllocateBuffers();
-  // The part as a segment, which is what common/codec calls a range of a tensor.
   codec::Segment SegmentOf(const kernels::Part& part) const {
-    return {part.tensor, part.first, part.count, context_.layout.columns[part.tensor]};
+    return device::SegmentOf(context_.layout, part);
   }
   // The byte range of each of the chunk's segments in the encoded sum `sums`. kMismatch if the
   // segments do not have sums.bytes.size() bytes together, or if these do not fit into sums_.

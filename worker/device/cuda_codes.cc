@@ -9,7 +9,8 @@
 
 namespace tern::device {
 
-Status CudaCodes::Allocate(const DeviceModel::Layout& layout, Stream* compute_stream) {
+Status CudaCodes::Allocate(const DeviceModel::Layout& layout, Stream* compute_stream,
+                           SumMemory* sums) {
   const MaxSizes& max_sizes = memory_.max_sizes;
   for (const Status& allocate_status :
        {stats_.Allocate(max_sizes), magnitudes_.Allocate(max_sizes.parts),
@@ -17,7 +18,7 @@ Status CudaCodes::Allocate(const DeviceModel::Layout& layout, Stream* compute_st
         counts_done_.Allocate(max_sizes.parts)})
     TERN_RETURN_IF_ERROR(allocate_status);
   auto codec = MakeDeviceCodec({layout, memory_.buckets, memory_.chunks, memory_.GradientsByRound(),
-                                &stream_, compute_stream, &stats_});
+                                &stream_, compute_stream, &stats_, sums});
   if (!codec.ok()) return codec.status();
   codec_ = std::move(*codec);
   return Ok();

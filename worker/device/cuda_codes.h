@@ -13,11 +13,11 @@ namespace tern::device {
 class CudaCodes : public DeviceCodes {
  public:
   // `stream` is the stream of the thread that encodes; the `compute_stream` of Allocate is the
-  // stream of the thread that trains. All arguments must outlive this object. Call Allocate once,
-  // before anything else.
+  // stream of the thread that trains, and `sums` is where sums may have been placed. All arguments
+  // must outlive this object. Call Allocate once, before anything else.
   CudaCodes(const DeviceModel::Layout& layout, const ModelMemory& memory, Stream& stream)
       : num_elements_(layout.elements), memory_(memory), stream_(stream) {}
-  Status Allocate(const DeviceModel::Layout& layout, Stream* compute_stream);
+  Status Allocate(const DeviceModel::Layout& layout, Stream* compute_stream, SumMemory* sums);
 
   Result<std::vector<kernels::Stats>> Prepare(uint32_t bucket,
                                               const kernels::NoiseKey& noise) override;

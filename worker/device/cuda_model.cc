@@ -14,6 +14,7 @@
 #include "kernels/update/update.h"
 #include "worker/device/cuda_codes.h"
 #include "worker/device/model_memory.h"
+#include "worker/device/sum_memory.h"
 
 namespace tern::device {
 namespace cuda {
@@ -38,6 +39,13 @@ class KnownRates {
   Array<kernels::TensorRates> device_;
 };
 
+// The most scalers that may travel before the encoded sum of a chunk: one per part.
+size_t MaxLeadingScalers(const DeviceModel::Layout& layout) {
+  size_t max_scalers = 0;
+  for (const auto& chunk : layout.chunks) max_scalers = std::max(max_scalers, chunk.size());
+  return max_scalers;
+}
+
 Status UpdateFromMeans(const Stream& stream, const Group& group, const float* means,
                        const kernels::UpdateStep& step, const kernels::TensorRates* rates,
                        const kernels::ModelArenas& arenas) {
@@ -59,13 +67,13 @@ class BadSums {
     return count_.Allocate(1);
   }
   uint32_t* count() const { return count_.get(); }  // The counter, in device memory.
-  // Like the functions of DeviceModel with these names.
-  Status CheckSums(Stream* stream) {
+  // DeviceModel::CheckSums.
+  Status CheckNow(Stream* stream) {
     TERN_RETURN_IF_ERROR(StartCopy(stream));
     TERN_RETURN_IF_ERROR(stream->Wait());
     return CheckCopy();
   }
-  Status CheckEarlierSums(Stream* stream) {
+  Status CheckLater(Stream* stream) {
     if (has_copy_) {
       const Result<bool> is_done = copied_->IsDone();
       if (!is_done.ok()) return is_done.status();
@@ -97,7 +105,10 @@ class BadSums {
 
 class Model : public CudaModel {
  public:
-  explicit Model(const Layout& layout) : layout_(layout), rates_of_chunk_(layout.chunks.size()) {}
+  explicit Model(const Layout& layout)
+      : layout_(layout),
+        rates_of_chunk_(layout.chunks.size()),
+        sum_memory_(MaxSumBytes(layout) + MaxLeadingScalers(layout) * sizeof(float)) {}
   Status Allocate();
 
   const std::shared_ptr<Stream>& stream() const override { return stream_; }
@@ -118,6 +129,7 @@ class Model : public CudaModel {
   Status CopyLocalToHost(LocalArray from, float* to) override;
   Status UpdateLocalWeights(const kernels::LocalStep& step,
                             std::span<const kernels::TensorRates> rates) override;
+  Bytes PlaceSum(const Bytes& sum) override { return sum_memory_.Place(sum); }
   Status Update(uint32_t chunk, const Sums& sums, const kernels::UpdateStep& step,
                 std::span<const kernels::TensorRates> rates) override;
   Status ClearMeans(uint32_t bucket) override;
@@ -127,8 +139,10 @@ class Model : public CudaModel {
   Status UpdateBucket(uint32_t bucket, const kernels::UpdateStep& step,
                       std::span<const kernels::TensorRates> rates) override;
   Status UpdateAverage(uint64_t begin, uint64_t count, float one_minus_decay) override;
-  Status CheckSums() override { return bad_sums_.CheckSums(stream_.get()); }
-  Status CheckEarlierSums() override { return bad_sums_.CheckEarlierSums(stream_.get()); }
+  Status CheckSums(SumCheck check) override {
+    return check == SumCheck::kNow ? bad_sums_.CheckNow(stream_.get())
+                                   : bad_sums_.CheckLater(stream_.get());
+  }
 
  private:
   const Layout layout_;
@@ -142,6 +156,7 @@ class Model : public CudaModel {
   Array<kernels::TensorRates> rates_;  // Of a bucket's parts, for UpdateBucket.
   std::vector<KnownRates> rates_of_chunk_;
   BadSums bad_sums_;
+  SumMemory sum_memory_;
   std::unique_ptr<CudaCodes> codes_;
 };
 
@@ -163,7 +178,7 @@ Status Model::Allocate() {
     retained_event_ = std::move(*event);
   }
   codes_ = std::make_unique<CudaCodes>(layout_, memory_, *coder_stream_);
-  TERN_RETURN_IF_ERROR(codes_->Allocate(layout_, stream_.get()));
+  TERN_RETURN_IF_ERROR(codes_->Allocate(layout_, stream_.get(), &sum_memory_));
   return stream_->Wait();
 }
 

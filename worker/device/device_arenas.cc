@@ -39,7 +39,7 @@ Status DeviceArenas::CopyFromHost() {
 
 Status DeviceArenas::CopyToHost() {
   if (!device_is_newer_) return Ok();
-  TERN_RETURN_IF_ERROR(model_.CheckSums());
+  TERN_RETURN_IF_ERROR(model_.CheckSums(DeviceModel::SumCheck::kNow));
   TERN_RETURN_IF_ERROR(model_.CopyToHost(HostArrays()));
   device_is_newer_ = false;
   return Ok();
@@ -58,7 +58,7 @@ Status DeviceArenas::ClipGradients(double norm) {
 
 Status DeviceArenas::ApplyBucket(const client::Sums& sums, uint64_t round, uint32_t bucket) {
   const update::Step step{sums.learning_rate(round), round};
-  if (bucket == 0) TERN_RETURN_IF_ERROR(MutableModel().CheckEarlierSums());
+  if (bucket == 0) TERN_RETURN_IF_ERROR(MutableModel().CheckSums(DeviceModel::SumCheck::kLater));
   if (host_.optimizer->needs_whole_tensors()) return ApplyTensors(sums, round, bucket, step);
   return ApplyChunks(sums, round, bucket, step);
 }

@@ -8,8 +8,9 @@
 // by itself. Buckets and chunks consist of parts, which are ranges of one tensor.
 //
 // Threads: the compute thread trains, and calls all functions of the model; the nets that use the
-// model share one stream. The coder thread encodes, and calls only codes(). If the device fails, a
-// call returns kPeerLost; the message names the CUDA call that reported the error.
+// model share one stream. The coder thread encodes, and calls only codes(); the net thread calls
+// only PlaceSum. If the device fails, a call returns kPeerLost; the message names the CUDA call
+// that reported the error.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +18,7 @@
 #include <span>
 #include <vector>
 
+#include "common/base/bytes.h"
 #include "common/base/status.h"
 #include "common/codec/codec.h"
 #include "kernels/device/tiling.h"
@@ -104,9 +106,13 @@ class DeviceModel {
     uint32_t contributors = 0;
     std::span<const float> scalers;
   };
+  // Returns a copy of an encoded sum in page-locked memory, or `sum` itself if there is no such
+  // memory. Update and DecodeMeans need less time for a copy. The only function that the net thread
+  // may call. The copy may outlive the model.
+  virtual Bytes PlaceSum(const Bytes& sum) = 0;
   // Decodes the mean gradient of a chunk, and updates the chunk's weights by an optimizer step.
   // `rates`: one per part of the chunk. kMismatch if `sums` has the wrong number of bytes. Other
-  // invalid sums are reported by the next CheckSums.
+  // invalid sums are reported by CheckSums.
   virtual Status Update(uint32_t chunk, const Sums& sums, const kernels::UpdateStep& step,
                         std::span<const kernels::TensorRates> rates) = 0;
   // The stages of Update, for optimizers that need whole tensors. ClearMeans sets the bucket's mean
@@ -127,11 +133,10 @@ class DeviceModel {
   // Updates the moving average of elements [begin, begin + count) with the weights:
   // average += one_minus_decay * (W - average).
   virtual Status UpdateAverage(uint64_t begin, uint64_t count, float one_minus_decay) = 0;
-  // Waits until all sums so far are decoded. kMismatch if one of them was invalid.
-  virtual Status CheckSums() = 0;
-  // kMismatch if a sum before the last call of this function was invalid. Does not wait, so it may
-  // notice that only in a later call.
-  virtual Status CheckEarlierSums() = 0;
+  // kMismatch if a sum was invalid. kNow: waits until all sums so far are decoded. kLater: of the
+  // sums before the last call; does not wait, so it may notice that only in a later call.
+  enum class SumCheck { kNow, kLater };
+  virtual Status CheckSums(SumCheck check) = 0;
 };
 
 }  // namespace tern::device

@@ -26,8 +26,9 @@ class RotatedCodes : public DeviceCodec {
       TERN_RETURN_IF_ERROR(arena.Allocate(context_.layout.elements));
       rotated.push_back(arena.get());
     }
-    auto inner = make_inner({context_.layout, context_.buckets, context_.chunks, rotated,
-                             context_.coder_stream, context_.compute_stream, context_.stats});
+    auto inner =
+        make_inner({context_.layout, context_.buckets, context_.chunks, rotated,
+                    context_.coder_stream, context_.compute_stream, context_.stats, context_.sums});
     if (!inner.ok()) return inner.status();
     inner_ = std::move(*inner);
     return Ok();

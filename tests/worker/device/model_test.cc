@@ -27,6 +27,7 @@ namespace {
 
 constexpr uint64_t kElements = 12000;
 constexpr int kWorkerCount = 2;
+constexpr auto kNow = DeviceModel::SumCheck::kNow, kLater = DeviceModel::SumCheck::kLater;
 
 // Two tensors; each is a bucket (a group of elements prepared together). There are three chunks
 // (groups encoded together): the second has the end of the first tensor and the beginning of
@@ -199,7 +200,7 @@ class DeviceModelTest : public testing::Test {
     std::vector<std::vector<float>> expected_arrays;
     for (const auto& state_array : optimizer_->StateArrays())
       expected_arrays.emplace_back(state_array.values.begin(), state_array.values.end());
-    ASSERT_TRUE(model_->CheckSums().ok());
+    ASSERT_TRUE(model_->CheckSums(kNow).ok());
     ASSERT_TRUE(model_->CopyToHost(HostArrays()).ok());
     EXPECT_EQ(weights_, expected);
     for (size_t i = 0; i < expected_arrays.size(); ++i) {
@@ -314,6 +315,27 @@ TEST_P(DeviceCodecs, ContinueFromSavedMemory) {
 TEST_P(DeviceCodecs, UpdatesFromSumsMatchCpu) {
   MakeModel("momentum", GetParam());
   ExpectStepEqualsCpu();
+}
+
+// Each sum is dropped as soon as its update is launched, and the next is placed before the device
+// has run that update.
+TEST_P(DeviceCodecs, UpdateFromSumsThatWerePlaced) {
+  MakeModel("momentum", GetParam());
+  constexpr int kRounds = 3;
+  std::vector<float> expected = weights_;
+  for (int round = 0; round < kRounds; ++round) {
+    for (uint32_t c = 0; c < layout_.chunks.size(); ++c) {
+      const std::vector<uint8_t> sums = EncodedSumsOf(c);
+      const std::vector<float> means = DecodedMeansOf(c, sums);
+      const uint64_t begin = layout_.chunks[c][0].begin;
+      optimizer_->Update(expected.data() + begin, means.data(), begin, means.size(), kUpdateStep,
+                         kRates);
+      const Bytes arrived = Bytes::Own(sums), placed = model_->PlaceSum(arrived);
+      EXPECT_NE(placed.data(), arrived.data());
+      ASSERT_TRUE(UpdateChunk(c, placed.span()).ok());
+    }
+  }
+  ExpectStateOnDevice(expected);
 }
 
 TEST_P(DeviceCodecs, RefuseSumsOfAnotherSize) {
@@ -451,7 +473,7 @@ TEST_F(DeviceModelTest, InvalidSumsAreDetected) {
   sums[0] = 1;                // sets bit 0 of the first sum,
   sums[sums.size() / 3] = 1;  // and its bit 1: the sum is 3
   ASSERT_TRUE(UpdateChunk(0, sums).ok());
-  EXPECT_EQ(model_->CheckSums().code(), Code::kMismatch);
+  EXPECT_EQ(model_->CheckSums(kNow).code(), Code::kMismatch);
 }
 
 TEST_F(DeviceModelTest, EarlierSumsAreCheckedWithoutAWait) {
@@ -459,12 +481,12 @@ TEST_F(DeviceModelTest, EarlierSumsAreCheckedWithoutAWait) {
   std::vector<uint8_t> sums(EncodedSumsOf(0).size());
   sums[0] = 1;
   sums[sums.size() / 3] = 1;
-  ASSERT_TRUE(model_->CheckEarlierSums().ok());
+  ASSERT_TRUE(model_->CheckSums(kLater).ok());
   ASSERT_TRUE(UpdateChunk(0, sums).ok());
   ASSERT_TRUE(model_->CopyToHost(HostArrays()).ok());  // waits
-  EXPECT_TRUE(model_->CheckEarlierSums().ok()) << "of the sums before the first call";
+  EXPECT_TRUE(model_->CheckSums(kLater).ok()) << "of the sums before the first call";
   ASSERT_TRUE(model_->CopyToHost(HostArrays()).ok());
-  EXPECT_EQ(model_->CheckEarlierSums().code(), Code::kMismatch);
+  EXPECT_EQ(model_->CheckSums(kLater).code(), Code::kMismatch);
 }
 
 // A sparse code that contains nearly all elements with their positions, although sending all
@@ -490,7 +512,7 @@ TEST_F(DeviceModelTest, NonFiniteMeansAreDetected) {
     std::vector<uint8_t> sums = EncodedSumsOf(0);
     std::fill(sums.end() - 4, sums.end(), 0xFF);
     ASSERT_TRUE(UpdateChunk(0, sums).ok());
-    EXPECT_EQ(model_->CheckSums().code(), Code::kMismatch) << name;
+    EXPECT_EQ(model_->CheckSums(kNow).code(), Code::kMismatch) << name;
   }
 }
 

@@ -1,12 +1,13 @@
 // Convolution by 5 x 5 windows with stride 1 on the CPU, by Winograd's algorithm: transforms tiles
-// of the images and the filters (kernels/nn/winograd.h), multiplies the transforms by oneDNN's
-// batched matrix product, and transforms the products back. In comments, x and y are input and
-// output images, u the transformed input tiles, f the transformed filters, and dx, dy, ... the
-// gradients.
+// of the images and the filters (kernels/nn/winograd.h), multiplies the transforms, 64 pairs
+// of matrices, and transforms the products back. In comments, x and y are input and output images,
+// u the transformed input tiles, f the transformed filters, and dx, dy, ... the gradients.
 #include "kernels/nn/winograd.h"
 
 #include <algorithm>
+#include <string_view>
 
+#include "kernels/nn/matrices.h"
 #include "worker/engine/cpu/layers.h"
 
 namespace tern::engine {
@@ -83,6 +84,60 @@ ImageLayout LayoutOf(const LayerSpec& spec, const models::ImageDims& image) {
           ActivationTag(image.c) == kBlocked};
 }
 
+Value TransposeMatrices(const Value& value) {
+  Value transposed = value;
+  transposed.desc = value.desc.permute_axes({0, 2, 1});
+  return transposed;
+}
+
+// The distances in floats from matrix to matrix, row to row and column to column.
+struct Strides {
+  explicit Strides(const memory::desc& desc) {
+    const auto& strides = desc.data.format_desc.blocking.strides;
+    matrix = static_cast<size_t>(strides[0]);
+    row = static_cast<size_t>(strides[1]);
+    column = static_cast<size_t>(strides[2]);
+  }
+  kernels::Matrix MatrixAt(const float* data, size_t t) const {
+    return {data + t * matrix, row, column};
+  }
+  size_t matrix, row, column;
+};
+
+// Appends a step that computes product = a b or, if `accumulates`, product += a b, for each of the
+// 64 matrices, by kernels/nn/matrices.h.
+void AddOwnProduct(Program* program, const Value& a, const Value& b, const Value& product,
+                   bool accumulates) {
+  const auto size_of = [](const Value& value, size_t axis) {
+    return static_cast<size_t>(value.desc.dims()[axis]);
+  };
+  const kernels::ProductSize size{size_of(product, 1), size_of(product, 2), size_of(a, 2)};
+  program->Call(
+      {a, b, product}, [size, accumulates, of_a = Strides(a.desc), of_b = Strides(b.desc),
+                        of_product = Strides(product.desc)](const std::vector<float*>& data) {
+#pragma omp parallel for
+        for (size_t t = 0; t < kWinogradMatrices; ++t)
+          kernels::MultiplyMatrices(size, of_a.MatrixAt(data[0], t), of_b.MatrixAt(data[1], t),
+                                    accumulates, data[2] + t * of_product.matrix, of_product.row);
+      });
+}
+
+// Like AddOwnProduct, by oneDNN if it has a batched product for this CPU. Its general one, all that
+// it has without AVX-512, copies both factors, which takes longer than to multiply them.
+void AddProduct(Program* program, const Value& a, const Value& b, const Value& product,
+                bool accumulates) {
+  dnnl::primitive_attr attributes = Program::Attributes();
+  dnnl::post_ops post_ops;
+  if (accumulates) post_ops.append_sum();
+  attributes.set_post_ops(post_ops);
+  const dnnl::matmul::primitive_desc desc({a.desc, b.desc, product.desc}, attributes,
+                                          program->engine());
+  if (std::string_view(desc.impl_info_str()).starts_with("gemm"))
+    return AddOwnProduct(program, a, b, product, accumulates);
+  program->Run<dnnl::matmul>(desc,
+                             {{DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, b}, {DNNL_ARG_DST, product}});
+}
+
 class Winograd : public Layer {
  public:
   explicit Winograd(const LayerSpec& spec)
@@ -105,24 +160,6 @@ class Winograd : public Layer {
                               const std::vector<bool>& wanted) override;
 
  private:
-  static Value TransposeMatrices(const Value& value) {
-    Value transposed = value;
-    transposed.desc = value.desc.permute_axes({0, 2, 1});
-    return transposed;
-  }
-  // Appends a step that computes product = a b or, if `accumulates`, product += a b, for each of
-  // the 64 matrices.
-  static void AddProduct(Program* program, const Value& a, const Value& b, const Value& product,
-                         bool accumulates) {
-    dnnl::primitive_attr attributes = Program::Attributes();
-    dnnl::post_ops post_ops;
-    if (accumulates) post_ops.append_sum();
-    attributes.set_post_ops(post_ops);
-    const dnnl::matmul::primitive_desc desc({a.desc, b.desc, product.desc}, attributes,
-                                            program->engine());
-    program->Run<dnnl::matmul>(desc,
-                               {{DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, b}, {DNNL_ARG_DST, product}});
-  }
   // These append the steps that transform the filters, the input tiles, and the products, and the
   // backward steps of these transforms.
   Value AddFilterTransform(Program* program);

@@ -13,6 +13,7 @@
 #include "worker/engine/cuda/conv_library.h"
 #include "worker/engine/cuda/program.h"
 #include "worker/engine/layer_spec.h"
+#include "worker/engine/slide.h"
 
 namespace tern::engine::cuda {
 
@@ -35,25 +36,6 @@ struct Inputs {
   kernels::DeviceLoss* losses = nullptr;  // The results of the loss, one per sample.
   ConvLibrary* convolutions = nullptr;    // Used only while the net is planned.
 };
-
-// Returns the shape of a batch of images in the type that kernels take.
-inline kernels::DeviceImages ImagesOf(uint32_t batch, const models::ImageDims& image) {
-  return {batch, image.h, image.w, image.c};
-}
-
-// Returns the sliding window of `def`, a ConvDef or a PoolDef, and the shapes of its input and
-// output. REQUIRES that the shapes of the net have been inferred, which checks the window's sizes.
-template <typename Def>
-kernels::DeviceSlide SlideOf(const LayerSpec& spec, const Def& def) {
-  const auto axis = [&def](uint32_t size) -> kernels::DeviceAxis {
-    const models::Window window = models::WindowOf(def, size);
-    return {window.kernel, window.stride, window.dilation,
-            models::PlanAxis(size, window)->pad_begin};
-  };
-  return {ImagesOf(spec.batch, spec.input()),
-          ImagesOf(spec.batch, spec.output),
-          {axis(spec.input().h), axis(spec.input().w)}};
-}
 
 // Appends the backward launch of a ReLU: returns `gradient` where the ReLU's `output` is above 0,
 // else 0.
