@@ -111,8 +111,9 @@ struct GradientsSource {
   }
 };
 
-// Computes mean, inverse, scale and shift of channel c. In training, uses the sums of
-// MomentsSource, and also updates the running moments; otherwise, uses the running moments.
+// Computes mean, inverse, scale and shift of channel c. In training, uses the sums of MomentsSource
+// or, with a pivot of 0, state.sums, and also updates the running moments; otherwise, uses the
+// running moments.
 template <typename T>
 struct ScaleSetter {
   DeviceNorm norm;
@@ -147,7 +148,16 @@ struct ScaleSetter {
     state.scale[c] = static_cast<float>(inputs.gamma * inverse);
     state.shift[c] = static_cast<float>(inputs.beta - mean * inputs.gamma * inverse);
   }
-  __device__ void operator()(uint64_t c) const { (*this)(c, {}, Load(c)); }
+  // For channels whose moments are known: in training, from state.sums.
+  __device__ void operator()(uint64_t c) const {
+    Inputs inputs = Load(c);
+    TwoSums sums;
+    if (is_training) {
+      sums = {state.sums[c], state.sums[norm.channels + c]};
+      inputs.pivot = 0;
+    }
+    (*this)(c, sums, inputs);
+  }
 };
 
 // Computes the output y of one element from its input x and, if there is one, the added input r.
@@ -314,10 +324,11 @@ int BatchNormForwardOnDevice(DeviceStream stream, DeviceType type, const DeviceN
   return DispatchTypeAndPack(type, norm.channels, [&]<typename T, uint32_t kCount>() {
     const auto* input = static_cast<const T*>(x);
     const ScaleSetter<T> set_scale{norm, state, is_training, input};
-    const int error = is_training ? SumColumns<kCount>(stream, norm.rows, norm.channels,
-                                                       MomentsSource<T, kCount>{input},
-                                                       state.workspace, set_scale)
-                                  : ForEach(stream, norm.channels, set_scale);
+    const int error =
+        is_training && state.sums == nullptr
+            ? SumColumns<kCount>(stream, norm.rows, norm.channels, MomentsSource<T, kCount>{input},
+                                 state.workspace, set_scale)
+            : ForEach(stream, norm.channels, set_scale);
     if (error != 0) return error;
     const OutputOp<kCount> output_op{state, norm.has_relu};
     auto* output = static_cast<T*>(y);

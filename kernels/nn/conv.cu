@@ -208,6 +208,34 @@ struct ColumnsSource {
   }
 };
 
+// A source for SumColumns that adds the elements and their squares.
+template <typename T, uint32_t kCount>
+struct SquaresSource {
+  using RawPack = Raw<T, kCount>;
+  const T* x;
+  __device__ SquaresSource ViewOf(uint32_t) const { return *this; }
+  __device__ RawPack LoadRow(uint64_t i) const { return LoadRaw<kCount>(x + i); }
+  __device__ void Add(const RawPack& row, uint64_t, float* first, float* second) const {
+    float v[kCount];
+    AsFloats<T, kCount>(row, v);
+#pragma unroll
+    for (uint32_t k = 0; k < kCount; ++k) {
+      first[k] += v[k];
+      second[k] = fmaf(v[k], v[k], second[k]);
+    }
+  }
+};
+
+struct StoreBothSums {
+  float *sums, *squares;
+  struct Inputs {};  // It needs nothing but the sums.
+  __device__ Inputs Load(uint64_t) const { return {}; }
+  __device__ void operator()(uint64_t c, const TwoSums& pair, const Inputs&) const {
+    sums[c] = static_cast<float>(pair.first);
+    squares[c] = static_cast<float>(pair.second);
+  }
+};
+
 struct StoreSum {
   const DeviceStep* step;
   float* sums;
@@ -259,6 +287,19 @@ int ColumnSumsOnDevice(DeviceStream stream, DeviceType type, const void* x, uint
     return SumColumns<kCount>(stream, rows, columns,
                               ColumnsSource<T, kCount>{static_cast<const T*>(x)}, workspace,
                               StoreSum{step, sums});
+  });
+}
+
+int ColumnMomentsOnDevice(DeviceStream stream, DeviceType type, const void* x, uint64_t rows,
+                          uint32_t columns, void* workspace, float* sums) {
+  auto* partial_sums = static_cast<double*>(workspace);
+  auto* counters = reinterpret_cast<uint32_t*>(partial_sums + PartialSumsOf(rows, columns));
+  const int error = cudaMemsetAsync(counters, 0, CountersOf(columns) * sizeof *counters, stream);
+  if (error != 0) return error;
+  return DispatchTypeAndPack(type, columns, [&]<typename T, uint32_t kCount>() {
+    return SumColumns<kCount>(stream, rows, columns,
+                              SquaresSource<T, kCount>{static_cast<const T*>(x)},
+                              {partial_sums, counters}, StoreBothSums{sums, sums + columns});
   });
 }
 

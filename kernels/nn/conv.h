@@ -1,7 +1,9 @@
-// Convolutions on a GPU in plain loops, for shapes for which no library has a fast kernel; and the
-// gradients of all convolutions' biases. Images are [n, h, w, c] (device_images.h).
+// Convolutions on a GPU in plain loops, for shapes for which no library has a fast kernel; the sums
+// of their channels for a batch norm; and the gradients of all convolutions' biases. Images are
+// [n, h, w, c] (device_images.h).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "kernels/nn/column_sums.h"
@@ -26,5 +28,15 @@ namespace tern::kernels {
 [[nodiscard]] int ColumnSumsOnDevice(DeviceStream stream, DeviceType type, const void* x,
                                      uint64_t rows, uint32_t columns, const DeviceStep* step,
                                      const ColumnWorkspace& workspace, float* sums);
+
+// Sets sums[c] to the sum of x[row, c] over all rows, and sums[columns + c] to the sum of its
+// square. Adds up to 16 rows in float, and these sums in double. `workspace` has
+// ColumnMomentsWorkspaceBytes bytes, which need not be initialized.
+[[nodiscard]] int ColumnMomentsOnDevice(DeviceStream stream, DeviceType type, const void* x,
+                                        uint64_t rows, uint32_t columns, void* workspace,
+                                        float* sums);
+constexpr size_t ColumnMomentsWorkspaceBytes(uint64_t rows, uint32_t columns) {
+  return PartialSumsOf(rows, columns) * sizeof(double) + CountersOf(columns) * sizeof(uint32_t);
+}
 
 }  // namespace tern::kernels
