@@ -31,6 +31,9 @@ struct LayerSpec {
   std::vector<models::ImageDims> inputs;
   models::ImageDims output;
   bool has_relu = false;  // Whether the layer also computes the ReLU that follows it.
+  // Whether the convolution also adds up its output's channels for the batch norm that follows it.
+  // Only the GPU's backend sets it (cuda/norm_fusion.h).
+  bool has_sums = false;
   std::vector<ParameterArrays> parameters;
   // Whether the layer has parameters, and all are frozen. It then computes no gradients of them,
   // and a batch norm computes as in evaluation.

@@ -15,6 +15,8 @@ struct Planning {
   // The passes that slow kernels of this project compute, because the library has no plan for them
   // or is not in this build: "forward fp32 2x28x28x1 to 24x24x20 by ...".
   std::set<std::string> own_loops;
+  // How many batch norms take their moments from sums of the convolution before them.
+  uint32_t fused_norms = 0;
   // The passes are divided into segments; a graph replays all launches of a segment, from its
   // second run on. Launches of a segment without a graph run one by one. graph_nodes: the launches,
   // copies and the like in all graphs.

@@ -1,4 +1,5 @@
 // Batch norm on a GPU. An addition and a ReLU that follow the batch norm run in the same kernels.
+// If the convolution before it has added up the channels, the norm makes one pass less.
 #include "kernels/nn/batch_norm.h"
 
 #include "kernels/nn/conv.h"
@@ -27,14 +28,18 @@ class BatchNorm : public Layer {
     input_ = inputs[0];
     output_ = program->NewValue(spec_.output);
     std::vector<Value> values = {state_, NewPartialSums(program), counters_, input_, output_};
-    if (AddsSecondInput()) values.push_back(inputs[1]);
-    program->Call(
-        "batch norm", values,
-        [spec = spec_, norm = norm_, type = program->type()](auto stream, const auto& data) {
-          return kernels::BatchNormForwardOnDevice(stream, type, norm, StateOf(spec, data),
-                                                   spec.is_training && !spec.is_frozen, data[3],
-                                                   data.size() > 5 ? data[5] : nullptr, data[4]);
-        });
+    const bool has_addend = AddsSecondInput(), has_sums = input_.sums_buffer >= 0;
+    if (has_addend) values.push_back(inputs[1]);
+    if (has_sums) values.push_back(SumsOf(input_));
+    program->Call("batch norm", values,
+                  [spec = spec_, norm = norm_, type = program->type(), has_addend, has_sums](
+                      auto stream, const auto& data) {
+                    kernels::DeviceNormState state = StateOf(spec, data);
+                    if (has_sums) state.sums = static_cast<const float*>(data.back());
+                    return kernels::BatchNormForwardOnDevice(
+                        stream, type, norm, state, spec.is_training && !spec.is_frozen, data[3],
+                        has_addend ? data[5] : nullptr, data[4]);
+                  });
     return output_;
   }
 

@@ -4,6 +4,7 @@
 
 #include "kernels/nn/device_images.h"
 #include "kernels/nn/elementwise.h"
+#include "worker/engine/cuda/conv_shape.h"
 #include "worker/engine/cuda/layers.h"
 
 namespace tern::engine::cuda {
@@ -13,22 +14,19 @@ namespace {
 // to the type and order that the convolution library takes; `bias` is converted, too.
 class ConvOperation {
  public:
-  ConvOperation(const LayerSpec& spec, const kernels::DeviceSlide& slide, uint32_t groups,
-                const Inputs& inputs)
-      : spec_(spec), inputs_(inputs), parameter_inputs_(slide.in.c / groups) {
-    shape_.slide = slide;
-    shape_.groups = groups;
-    shape_.allows_tf32 = spec.precision == Precision::kTf32;
-    shape_.has_bias = spec.parameters.size() > 1;
-    shape_.has_relu = spec.has_relu;
-  }
+  ConvOperation(const LayerSpec& spec, const Inputs& inputs)
+      : spec_(spec),
+        inputs_(inputs),
+        shape_(ConvShapeOf(spec)),
+        parameter_inputs_(shape_.slide.in.c / shape_.groups) {}
 
   // `input` may have more channels than the layer (stored_channels.h).
-  Value Forward(Program* program, const Value& input, const models::ImageDims& output) {
-    shape_.type = program->type();
+  Value Forward(Program* program, const Value& input) {
     shape_.slide.in.c = input.image.c;
     input_ = input;
-    output_ = program->NewValue(output);
+    output_ = program->NewValue(spec_.output);
+    if (shape_.has_sums)
+      output_.sums_buffer = program->NewArray(size_t{2} * outputs() * sizeof(float)).buffer;
     kernel_ = AddKernel(program);
     bias_ = shape_.has_bias ? AddBias(program) : Value();
     AddPass(program, "convolution", ConvPass::kForward, input_, kernel_, output_);
@@ -83,11 +81,16 @@ class ConvOperation {
     const std::shared_ptr<ConvPlan> plan = inputs_.convolutions->Plan(shape_, pass);
     const Value workspace = program->NewArray(plan->workspace_bytes());
     std::vector<Value> values = {x, kernel, y, workspace};
-    // Only the forward pass adds the bias.
+    // Only the forward pass adds the bias, or adds up the channels.
     const bool has_bias = shape_.has_bias && pass == ConvPass::kForward;
+    const bool has_sums = AddsUp(shape_, pass);
     if (has_bias) values.push_back(bias_);
-    program->CallOperation(what, values, [plan, has_bias](auto stream, const auto& data) {
-      return plan->Run(stream, {data[0], data[1], data[2], has_bias ? data[4] : nullptr, data[3]});
+    if (has_sums) values.push_back(SumsOf(y));
+    program->CallOperation(what, values, [plan, has_bias, has_sums](auto stream, const auto& data) {
+      ConvData arrays{.x = data[0], .kernel = data[1], .y = data[2], .workspace = data[3]};
+      if (has_bias) arrays.bias = data[4];
+      if (has_sums) arrays.sums = static_cast<float*>(data[4]);
+      return plan->Run(stream, arrays);
     });
   }
 
@@ -114,19 +117,17 @@ class ConvOperation {
 
   const LayerSpec spec_;
   const Inputs inputs_;
-  const uint32_t parameter_inputs_;  // Input channels in each group of the parameters.
   ConvShape shape_;
+  const uint32_t parameter_inputs_;  // Input channels in each group of the parameters.
   Value input_, output_, kernel_, bias_;
 };
 
 class Conv : public Layer {
  public:
-  Conv(const LayerSpec& spec, const Inputs& inputs)
-      : output_(spec.output),
-        convolution_(spec, SlideOf(spec, spec.def->conv()), spec.def->conv().groups(), inputs) {}
+  Conv(const LayerSpec& spec, const Inputs& inputs) : convolution_(spec, inputs) {}
 
   Value Forward(Program* program, const std::vector<Value>& inputs) override {
-    return convolution_.Forward(program, inputs[0], output_);
+    return convolution_.Forward(program, inputs[0]);
   }
   std::vector<Value> Backward(Program* program, const Value& gradient,
                               const std::vector<bool>& wanted) override {
@@ -134,23 +135,16 @@ class Conv : public Layer {
   }
 
  private:
-  const models::ImageDims output_;
   ConvOperation convolution_;
 };
 
 class Dense : public Layer {
  public:
   Dense(const LayerSpec& spec, const Inputs& inputs)
-      : input_(spec.input()),
-        output_(spec.output),
-        convolution_(spec,
-                     {{spec.batch, 1, 1, input_.c * input_.h * input_.w},
-                      ImagesOf(spec.batch, spec.output),
-                      {}},
-                     /*groups=*/1, inputs) {}
+      : input_(spec.input()), convolution_(spec, inputs) {}
 
   Value Forward(Program* program, const std::vector<Value>& inputs) override {
-    return convolution_.Forward(program, Flatten(program, inputs[0]), output_);
+    return convolution_.Forward(program, Flatten(program, inputs[0]));
   }
   std::vector<Value> Backward(Program* program, const Value& gradient,
                               const std::vector<bool>& wanted) override {
@@ -159,7 +153,7 @@ class Dense : public Layer {
   }
 
  private:
-  const models::ImageDims input_, output_;
+  const models::ImageDims input_;
   ConvOperation convolution_;
 };
 

@@ -24,18 +24,31 @@ struct ConvShape {
   bool allows_tf32 = false;  // Whether floats may be rounded to TF32 before they are multiplied.
   // Whether the forward pass adds a bias, and applies a ReLU at the end.
   bool has_bias = false, has_relu = false;
+  // Whether the forward pass also adds up the channels of y, for a batch norm. REQUIRES one group,
+  // and neither bias nor ReLU.
+  bool has_sums = false;
 };
+// Whether a pass adds up the channels of y.
+inline bool AddsUp(const ConvShape& shape, ConvPass pass) {
+  return shape.has_sums && pass == ConvPass::kForward;
+}
 
 // The arrays of a pass, on the device: the input images x and the output images y, [n, h, w, c];
 // the kernel (weights) [y channels, rows, columns, x channels / groups]; the bias [y channels]. All
-// have the type ConvShape::type. kForward reads x, the kernel and the bias, and writes y.
+// have the type ConvShape::type. `sums` are floats: for each channel of y the sum of its elements,
+// and then for each channel the sum of their squares. kForward reads x, the kernel and the bias,
+// and writes y and `sums`. Whether a library adds up elements before or after it has rounded them
+// to the type of y, and in which order, is its own affair; all runs of a plan give the same bits.
 // kBackwardData reads the kernel and the gradient of y, and writes the gradient of x.
 // kBackwardWeights reads x and the gradient of y, and writes the gradient of the kernel; a gradient
 // takes the place of its array. Addresses are aligned to MemoryPlan::kAlignment, because the
 // libraries rely on that.
 struct ConvData {
   void *x = nullptr, *kernel = nullptr, *y = nullptr, *bias = nullptr;
+  float* sums = nullptr;
   void* workspace = nullptr;  // Has ConvPlan::workspace_bytes() bytes.
+
+  bool operator==(const ConvData&) const = default;
 };
 
 // A text that names a pass and its shape: "forward bf16 64x28x28x1 to 24x24x20 by ...".
@@ -52,7 +65,8 @@ class ConvPlan {
 class ConvLibrary {
  public:
   virtual ~ConvLibrary() = default;
-  // Makes a plan for one shape and one pass.
+  // Makes a plan for one shape and one pass. Null if the pass adds up channels (AddsUp), and the
+  // library cannot do that.
   virtual std::unique_ptr<ConvPlan> Plan(const ConvShape& shape, ConvPass pass) = 0;
 };
 

@@ -11,14 +11,18 @@ namespace {
 class LoopPlan : public ConvPlan {
  public:
   LoopPlan(const ConvShape& shape, ConvPass pass) : shape_(shape), pass_(pass) {}
-  size_t workspace_bytes() const override { return 0; }
+  size_t workspace_bytes() const override {
+    return AddsUp(shape_, pass_)
+               ? kernels::ColumnMomentsWorkspaceBytes(shape_.slide.out.pixels(), shape_.slide.out.c)
+               : 0;
+  }
   Status Run(kernels::DeviceStream stream, const ConvData& data) override {
     return device::CheckCuda(Launch(stream, data), "our own convolution");
   }
 
  private:
   int Launch(kernels::DeviceStream stream, const ConvData& data) const {
-    const auto& [slide, groups, type, allows_tf32, has_bias, has_relu] = shape_;
+    const auto& [slide, groups, type, allows_tf32, has_bias, has_relu, has_sums] = shape_;
     switch (pass_) {
       case ConvPass::kBackwardData:
         return kernels::ConvBackwardDataOnDevice(stream, type, slide, groups, data.y, data.kernel,
@@ -29,8 +33,12 @@ class LoopPlan : public ConvPlan {
       case ConvPass::kForward:
         break;
     }
-    return kernels::ConvForwardOnDevice(stream, type, slide, groups, data.x, data.kernel,
-                                        has_bias ? data.bias : nullptr, has_relu, data.y);
+    const int error =
+        kernels::ConvForwardOnDevice(stream, type, slide, groups, data.x, data.kernel,
+                                     has_bias ? data.bias : nullptr, has_relu, data.y);
+    if (error != 0 || !AddsUp(shape_, pass_)) return error;
+    return kernels::ColumnMomentsOnDevice(stream, type, data.y, slide.out.pixels(), slide.out.c,
+                                          data.workspace, data.sums);
   }
 
   const ConvShape shape_;
@@ -68,7 +76,7 @@ std::string DescribePass(const ConvShape& shape, ConvPass pass) {
              in.h, "x", in.w, "x", in.c, " to ", out.h, "x", out.w, "x", out.c, " by ",
              axis_text(window.rows), " ", axis_text(window.columns), " in ", shape.groups,
              is_forward && shape.has_bias ? ", bias" : "",
-             is_forward && shape.has_relu ? ", relu" : "");
+             is_forward && shape.has_relu ? ", relu" : "", AddsUp(shape, pass) ? ", sums" : "");
 }
 
 }  // namespace tern::engine::cuda

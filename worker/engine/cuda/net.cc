@@ -11,9 +11,11 @@
 #include "kernels/nn/rows.h"
 #include "worker/device/cuda_model.h"
 #include "worker/engine/backends.h"
+#include "worker/engine/cuda/conv_shape.h"
 #include "worker/engine/cuda/layers.h"
 #include "worker/engine/cuda/loss_scale.h"
 #include "worker/engine/cuda/mirrored_arena.h"
+#include "worker/engine/cuda/norm_fusion.h"
 #include "worker/engine/cuda/pixel_input.h"
 #include "worker/engine/cuda/step_memory.h"
 #include "worker/engine/cuda/stored_channels.h"
@@ -22,19 +24,6 @@
 namespace tern::engine {
 namespace cuda {
 namespace {
-
-kernels::DeviceType TypeOf(Precision precision) {
-  switch (precision) {
-    case Precision::kBf16:
-      return kernels::DeviceType::kBfloat;
-    case Precision::kFp16:
-      return kernels::DeviceType::kHalf;
-    case Precision::kFp32:
-    case Precision::kTf32:
-      break;
-  }
-  return kernels::DeviceType::kFloat;
-}
 
 bool HasCudaLayer(pb::LayerDef::KindCase kind) { return FindLayerKind(kind) != nullptr; }
 
@@ -199,6 +188,12 @@ Status CudaNet::Plan(const Arenas& arenas) {
   layers_ = std::move(*layers);
   auto convolutions = MakeConvLibrary(stream_->get(), &planning_);
   if (!convolutions.ok()) return convolutions.status();
+  planning_.fused_norms = FuseNorms(
+      StoredChannels(layers_, options_.precision, input.channels()),
+      [&](const ConvShape& shape, ConvPass pass) {
+        return (*convolutions)->Plan(shape, pass) != nullptr;
+      },
+      &layers_);
   const Inputs inputs{step_memory_.step(), step_memory_.labels(), step_memory_.losses(),
                       convolutions->get()};
   using Planner = NetPlanner<Program, Layer, Value>;

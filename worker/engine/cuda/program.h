@@ -35,7 +35,12 @@ struct Value {
   int buffer = -1;          // The number of the buffer.
   // For a gradient: whether several launches read it, so that none of them may overwrite it.
   bool is_shared = false;
+  // The number of the buffer with the sums of the tensor's channels (ConvData::sums); -1 if the
+  // launch that computes the tensor does not add them up.
+  int sums_buffer = -1;
 };
+// The sums of the channels of a tensor that has them.
+inline Value SumsOf(const Value& tensor) { return {{}, tensor.sums_buffer}; }
 
 class Program {
  public:

@@ -7,8 +7,9 @@
 
 #include "kernels/nn/device_images.h"
 #include "models/models.h"
+#include "worker/engine/cuda/conv_shape.h"
 #include "worker/engine/cuda/cudnn/candidates.h"
-#include "worker/engine/cuda/layer.h"
+#include "worker/engine/cuda/norm_fusion.h"
 #include "worker/engine/cuda/stored_channels.h"
 #include "worker/engine/specs.h"
 
@@ -35,14 +36,8 @@ std::string PropertiesOfDevice(int capability) {
          R"("totalGlobalMem":40000000000,"cudaDeviceId":0,"pciDeviceId":0,"deviceName":"described"})";
 }
 
-DeviceType TypeOf(Precision precision) {
-  return precision == Precision::kBf16   ? DeviceType::kBfloat
-         : precision == Precision::kFp16 ? DeviceType::kHalf
-                                         : DeviceType::kFloat;
-}
-
-// The distinct convolutions and dense layers of a network.
-std::vector<ConvShape> ShapesOf(const std::string& name, uint32_t batch, Precision precision) {
+// A built-in network for the images that it was published with.
+pb::NetDef NetOf(const std::string& name) {
   pb::Model model;
   model.set_name(name);
   const models::PublishedImage image = models::PublishedImageOf(name);
@@ -52,30 +47,28 @@ std::vector<ConvShape> ShapesOf(const std::string& name, uint32_t batch, Precisi
   input.set_width(image.side);
   const auto net_def = models::BuildNet(model, input, image.classes);
   EXPECT_TRUE(net_def.ok());
-  const auto layers = PlanLayers(*net_def, {.batch = batch}, *models::MakeParameterTable(*net_def),
-                                 {}, nullptr, [](auto) { return true; });
+  return *net_def;
+}
+
+// `def` must outlive the result.
+std::vector<PlannedLayer> LayersOf(const pb::NetDef& def, uint32_t batch, Precision precision) {
+  auto layers =
+      PlanLayers(def, {.batch = batch, .is_training = true, .precision = precision},
+                 *models::MakeParameterTable(def), {}, nullptr, [](auto) { return true; });
   EXPECT_TRUE(layers.ok());
-  const uint32_t stored_channels = StoredChannels(*layers, precision, image.channels);
+  return std::move(*layers);
+}
+
+// The distinct convolutions and dense layers of a network.
+std::vector<ConvShape> ShapesOf(const std::string& name, uint32_t batch, Precision precision) {
+  const pb::NetDef net_def = NetOf(name);
+  const std::vector<PlannedLayer> layers = LayersOf(net_def, batch, precision);
+  const uint32_t stored_channels = StoredChannels(layers, precision, net_def.input().channels());
   std::map<std::string, ConvShape> shapes_by_key;
-  for (const PlannedLayer& layer : *layers) {
-    const LayerSpec& spec = layer.spec;
-    ConvShape shape;
-    if (spec.def->has_conv()) {
-      shape.slide = SlideOf(spec, spec.def->conv());
-      if (layer.input_tensors.front() == "data") shape.slide.in.c = stored_channels;
-      shape.groups = spec.def->conv().groups();
-    } else if (spec.def->has_dense()) {
-      const models::ImageDims& input_dims = spec.input();
-      shape.slide = {{batch, 1, 1, input_dims.c * input_dims.h * input_dims.w},
-                     ImagesOf(batch, spec.output),
-                     {}};
-    } else {
-      continue;
-    }
-    shape.type = TypeOf(precision);
-    shape.allows_tf32 = precision == Precision::kTf32;
-    shape.has_bias = spec.parameters.size() > 1;
-    shape.has_relu = spec.has_relu;
+  for (const PlannedLayer& layer : layers) {
+    if (!layer.spec.def->has_conv() && !layer.spec.def->has_dense()) continue;
+    ConvShape shape = ConvShapeOf(layer.spec);
+    if (layer.input_tensors.front() == "data") shape.slide.in.c = stored_channels;
     const auto& [x, y, window] = shape.slide;
     shapes_by_key[testing::PrintToString(std::vector<uint32_t>{
         x.h, x.w, x.c, y.h, y.w, y.c, window.rows.kernel, window.rows.stride, window.rows.pad,
@@ -93,7 +86,7 @@ Result<cudnn::Plan> MakeFirstPossiblePlan(const cudnn::Target& target, const Con
   if (!graph.ok()) return graph.status();
   Result<cudnn::Plan> plan = Status(Code::kBadJob, "no candidate");
   for (const Heuristic heuristic : {Heuristic::kFast, Heuristic::kFallback}) {
-    for (const auto& candidate : cudnn::FindCandidates(target, *graph, shape, heuristic, 4)) {
+    for (const auto& candidate : cudnn::FindCandidates(target, *graph, shape, pass, heuristic, 4)) {
       plan = cudnn::MakePlan(target, candidate);
       if (plan.ok()) return plan;
     }
@@ -137,6 +130,62 @@ TEST_P(PlansOfNetwork, ExistForAmpereAndTuring) {
 
 INSTANTIATE_TEST_SUITE_P(Networks, PlansOfNetwork, testing::ValuesIn(models::ModelNames()));
 
+// The fusion of batch norms with the convolutions of a network at a batch of 32, on a device of a
+// capability.
+struct Fusion {
+  uint32_t num_norms = 0, num_fused = 0;
+  std::vector<std::string> missing;  // the passes for which cuDNN has no plan
+};
+Fusion FusionOf(const std::string& name, int capability, Precision precision) {
+  const auto target = cudnn::TargetOf(PropertiesOfDevice(capability));
+  EXPECT_TRUE(target.ok()) << target.status().message();
+  const pb::NetDef net_def = NetOf(name);
+  std::vector<PlannedLayer> layers = LayersOf(net_def, 32, precision);
+  Fusion fusion;
+  for (const PlannedLayer& layer : layers) fusion.num_norms += layer.spec.def->has_batch_norm();
+  std::map<std::string, bool> is_planned;  // by the pass
+  const auto has_plan = [&](const ConvShape& shape, ConvPass pass) {
+    const auto [known, is_new] = is_planned.try_emplace(DescribePass(shape, pass));
+    if (!is_new) return known->second;
+    const auto plan = MakeFirstPossiblePlan(*target, shape, pass);
+    if (!plan.ok()) {
+      fusion.missing.push_back(known->first);
+      return false;
+    }
+    EXPECT_TRUE(cudnn::PlanFromJson(*target, plan->json).ok()) << "it is kept as JSON";
+    return known->second = true;
+  };
+  fusion.num_fused =
+      FuseNorms(StoredChannels(layers, precision, net_def.input().channels()), has_plan, &layers);
+  return fusion;
+}
+
+// The first layer of ResNet-50 alone takes no sums: only an engine that is compiled at run time
+// can.
+TEST(CudnnPlan, ExistsForConvolutionsThatAddUpChannels) {
+  for (const int capability : {800, 900}) {
+    const Fusion small = FusionOf("resnet20", capability, Precision::kFp16);
+    EXPECT_EQ(small.num_norms, 21u);
+    EXPECT_EQ(small.num_fused, 21u);
+    EXPECT_THAT(small.missing, testing::IsEmpty());
+    const Fusion large = FusionOf("resnet50", capability, Precision::kFp16);
+    EXPECT_EQ(large.num_norms, 53u);
+    EXPECT_EQ(large.num_fused, 52u);
+    EXPECT_THAT(large.missing, testing::ElementsAre(testing::HasSubstr(" by 7/2/1/3 ")));
+  }
+}
+
+TEST(CudnnPlan, OfSumsIsAskedForInFp16AloneAndMissesOnTuring) {
+  for (const Precision precision : {Precision::kFp32, Precision::kTf32, Precision::kBf16}) {
+    const Fusion fusion = FusionOf("resnet20", 900, precision);
+    EXPECT_EQ(fusion.num_fused, 0u);
+    EXPECT_THAT(fusion.missing, testing::IsEmpty());
+  }
+  const Fusion turing = FusionOf("resnet20", 750, Precision::kFp16);
+  EXPECT_EQ(turing.num_fused, 0u);
+  EXPECT_THAT(turing.missing, testing::Not(testing::IsEmpty()));
+}
+
 // The first layer of ResNet-50. Of images with three channels cuDNN makes a copy in the workspace.
 TEST(CudnnPlan, NeedsNoCopyOfImagesWithStoredChannels) {
   auto target = cudnn::TargetOf(PropertiesOfDevice(900));
@@ -161,7 +210,8 @@ TEST(CudnnPlan, RoundTripsThroughJson) {
   ConvShape shape = ShapesOf("lenet", 8, Precision::kFp32).front();
   auto graph = cudnn::MakeGraph(*target, shape, ConvPass::kForward);
   ASSERT_TRUE(graph.ok()) << graph.status().message();
-  const auto candidates = cudnn::FindCandidates(*target, *graph, shape, Heuristic::kFast, 1);
+  const auto candidates =
+      cudnn::FindCandidates(*target, *graph, shape, ConvPass::kForward, Heuristic::kFast, 1);
   ASSERT_EQ(candidates.size(), 1u);
   auto plan = cudnn::MakePlan(*target, candidates.front());
   ASSERT_TRUE(plan.ok()) << plan.status().message();
@@ -178,11 +228,11 @@ TEST(CudnnPlan, Fp32PlansDoNotRoundToTf32) {
   ConvShape shape = ShapesOf("resnet20", 8, Precision::kFp32).front();
   auto graph = cudnn::MakeGraph(*target, shape, ConvPass::kBackwardData);
   ASSERT_TRUE(graph.ok());
-  const auto exact_candidates =
-      cudnn::FindCandidates(*target, *graph, shape, Heuristic::kFast, 1000);
+  const auto exact_candidates = cudnn::FindCandidates(
+      *target, *graph, shape, ConvPass::kBackwardData, Heuristic::kFast, 1000);
   shape.allows_tf32 = true;
-  const auto rounding_candidates =
-      cudnn::FindCandidates(*target, *graph, shape, Heuristic::kFast, 1000);
+  const auto rounding_candidates = cudnn::FindCandidates(
+      *target, *graph, shape, ConvPass::kBackwardData, Heuristic::kFast, 1000);
   EXPECT_GT(exact_candidates.size(), 0u);
   EXPECT_GT(rounding_candidates.size(), exact_candidates.size());
 }
@@ -196,7 +246,9 @@ TEST(CudnnPlan, PaddingIsSymmetricIfPossible) {
   const ConvShape shape{.slide = {{32, 56, 56, 128}, {32, 28, 28, 128}, {axis, axis}}};
   auto graph = cudnn::MakeGraph(*target, shape, ConvPass::kBackwardData);
   ASSERT_TRUE(graph.ok()) << graph.status().message();
-  EXPECT_FALSE(cudnn::FindCandidates(*target, *graph, shape, Heuristic::kFast, 8).empty());
+  EXPECT_FALSE(
+      cudnn::FindCandidates(*target, *graph, shape, ConvPass::kBackwardData, Heuristic::kFast, 8)
+          .empty());
 }
 
 TEST(CudnnPlan, CandidatesCoverSeveralEngines) {
@@ -210,7 +262,7 @@ TEST(CudnnPlan, CandidatesCoverSeveralEngines) {
   std::map<int64_t, int> num_candidates_of_engine;
   bool is_late = false;  // Whether the candidates from here on are beyond their engine's limit.
   for (const auto& candidate :
-       cudnn::FindCandidates(*target, *graph, shape, Heuristic::kFast, 40)) {
+       cudnn::FindCandidates(*target, *graph, shape, ConvPass::kForward, Heuristic::kFast, 40)) {
     const int64_t engine = cudnn::EngineNumberOf(candidate);
     EXPECT_GE(engine, 0);
     const bool is_beyond = ++num_candidates_of_engine[engine] > cudnn::kMaxPerEngine;
@@ -236,7 +288,7 @@ TEST(CudnnPlan, CandidatesThatAreCompiledAtRunTimeAreFewAndLast) {
     ASSERT_TRUE(graph.ok()) << graph.status().message();
     size_t num_compiled_of_pass = 0;
     for (const auto& candidate :
-         cudnn::FindCandidates(*target, *graph, shape, Heuristic::kFast, 40)) {
+         cudnn::FindCandidates(*target, *graph, shape, pass, Heuristic::kFast, 40)) {
       const bool is_compiled = cudnn::IsCompiledAtRunTime(candidate);
       EXPECT_TRUE(is_compiled || num_compiled_of_pass == 0);
       num_compiled_of_pass += is_compiled;

@@ -19,6 +19,7 @@ constexpr const char* kManyKindsOfLayers =
 struct StepResult {
   double loss = 0;
   std::vector<float> gradients, statistics;
+  uint32_t fused_norms = 0;
 };
 
 StepResult RunStep(Precision precision, float image_factor = 1) {
@@ -31,6 +32,7 @@ StepResult RunStep(Precision precision, float image_factor = 1) {
   EXPECT_TRUE(net->status().ok()) << net->status().message();
   result.gradients = problem.gradients;
   result.statistics = problem.statistics;
+  result.fused_norms = net->planning().fused_norms;
   return result;
 }
 
@@ -67,6 +69,11 @@ TEST(DevicePrecision, OverflowingStepIsRepeated) {
       << "they have followed one step";
 }
 
+TEST(DevicePrecision, NormsTakeSumsOfConvolutionsInFp16Alone) {
+  EXPECT_EQ(RunStep(Precision::kFp16).fused_norms, 1u);
+  EXPECT_EQ(RunStep(Precision::kBf16).fused_norms, 0u);
+}
+
 // How many kernels a step launches.
 uint64_t LaunchesOfStep(Precision precision) {
   const uint64_t left_before = cuda_on_host::launches_left;
@@ -75,8 +82,10 @@ uint64_t LaunchesOfStep(Precision precision) {
 }
 
 TEST(DevicePrecision, StepWithoutOverflowIsNotRepeated) {
-  EXPECT_EQ(LaunchesOfStep(Precision::kFp16), LaunchesOfStep(Precision::kBf16) + 1)
-      << "the search for an overflow";
+  EXPECT_EQ(LaunchesOfStep(Precision::kFp16), LaunchesOfStep(Precision::kBf16) + 2)
+      << "the search for an overflow, and the sums for a batch norm, which cuDNN adds up in the "
+         "same "
+         "launch";
 }
 
 TEST(DevicePrecision, NonFiniteGradientsAreReported) {

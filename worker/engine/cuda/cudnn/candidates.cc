@@ -103,8 +103,9 @@ bool IsCompiledAtRunTime(const Descriptor& candidate) {
 }
 
 std::vector<Descriptor> FindCandidates(const Target& target, const Descriptor& graph,
-                                       const ConvShape& shape, Heuristic heuristic,
+                                       const ConvShape& shape, ConvPass pass, Heuristic heuristic,
                                        size_t max_candidates) {
+  const size_t max_compiled = AddsUp(shape, pass) ? 0 : kMaxCompiled;
   const bool is_fast = heuristic == Heuristic::kFast;
   std::map<int64_t, int> num_suitable;  // How many suitable candidates were found, by engine.
   std::vector<Descriptor> candidates, others, compiled;
@@ -113,7 +114,7 @@ std::vector<Descriptor> FindCandidates(const Target& target, const Descriptor& g
     if (candidates.size() == max_candidates) break;
     if (!IsSuitable(candidate, shape)) continue;
     if (IsCompiledAtRunTime(candidate)) {
-      if (compiled.size() < kMaxCompiled) compiled.push_back(std::move(candidate));
+      if (compiled.size() < max_compiled) compiled.push_back(std::move(candidate));
       continue;
     }
     const bool is_early = num_suitable[EngineNumberOf(candidate)]++ < kMaxPerEngine;

@@ -38,7 +38,7 @@ class CudnnPlan : public ConvPlan {
   // Runs on the stream of the cuDNN handle, which is the net's stream. Reuses cuDNN's list of
   // addresses (its variant pack) if the addresses are the same as in the previous run.
   Status Run(kernels::DeviceStream, const ConvData& data) override {
-    if (variant_pack_ == nullptr || !HasSameAddresses(data)) {
+    if (variant_pack_ == nullptr || data != last_data_) {
       auto variant_pack = cudnn::MakeVariantPack(shape_, pass_, data);
       if (!variant_pack.ok()) return variant_pack.status();
       variant_pack_ = std::move(*variant_pack);
@@ -53,11 +53,6 @@ class CudnnPlan : public ConvPlan {
   }
 
  private:
-  bool HasSameAddresses(const ConvData& data) const {
-    return data.x == last_data_.x && data.kernel == last_data_.kernel && data.y == last_data_.y &&
-           data.bias == last_data_.bias && data.workspace == last_data_.workspace;
-  }
-
   const SharedHandle handle_;  // Shared, because a CudnnPlan may outlive the library that made it.
   const SharedPlan plan_;
   const ConvShape shape_;
@@ -122,11 +117,13 @@ std::unique_ptr<ConvPlan> CudnnLibrary::Plan(const ConvShape& shape, ConvPass pa
     if (plan.ok()) {
       found->second = std::move(*plan);
     } else {
-      LOG(WARNING) << "cuDNN has no plan for " << key << " (" << plan.status().message()
-                   << "); slow loops of our own replace it";
+      LOG_IF(WARNING, !AddsUp(shape, pass))
+          << "cuDNN has no plan for " << key << " (" << plan.status().message()
+          << "); slow loops of our own replace it";
     }
   }
-  if (found->second == nullptr) return MakeConvLoops(planning_)->Plan(shape, pass);
+  if (found->second == nullptr)
+    return AddsUp(shape, pass) ? nullptr : MakeConvLoops(planning_)->Plan(shape, pass);
   return std::make_unique<CudnnPlan>(handle_, found->second, shape, pass);
 }
 
@@ -169,7 +166,7 @@ Result<SharedPlan> CudnnLibrary::ChoosePlan(const ConvShape& shape, ConvPass pas
     std::vector<std::unique_ptr<CudnnPlan>> trial_plans;
     std::vector<ConvPlan*> plans_to_time;
     for (const cudnn::Descriptor& candidate :
-         cudnn::FindCandidates(target_, *graph, shape, heuristic, kMaxCandidates)) {
+         cudnn::FindCandidates(target_, *graph, shape, pass, heuristic, kMaxCandidates)) {
       auto made_plan = cudnn::MakePlan(target_, candidate);
       if (!made_plan.ok()) continue;
       plans.push_back(std::make_shared<const cudnn::Plan>(std::move(*made_plan)));

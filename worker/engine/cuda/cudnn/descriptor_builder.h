@@ -20,6 +20,7 @@ constexpr auto TypeOf(char) { return CUDNN_TYPE_CHAR; }
 constexpr auto TypeOf(cudnnDataType_t) { return CUDNN_TYPE_DATA_TYPE; }
 constexpr auto TypeOf(cudnnConvolutionMode_t) { return CUDNN_TYPE_CONVOLUTION_MODE; }
 constexpr auto TypeOf(cudnnPointwiseMode_t) { return CUDNN_TYPE_POINTWISE_MODE; }
+constexpr auto TypeOf(cudnnGenStatsMode_t) { return CUDNN_TYPE_GENSTATS_MODE; }
 constexpr auto TypeOf(cudnnBackendHeurMode_t) { return CUDNN_TYPE_HEUR_MODE; }
 constexpr auto TypeOf(cudnnBackendDescriptor_t) { return CUDNN_TYPE_BACKEND_DESCRIPTOR; }
 constexpr auto TypeOf(cudnnHandle_t) { return CUDNN_TYPE_HANDLE; }

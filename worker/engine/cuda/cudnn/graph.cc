@@ -129,16 +129,29 @@ Result<Descriptor> MakePointwise(cudnnPointwiseMode_t mode, const Descriptor& x,
   return builder.Finish();
 }
 
+// Makes the operation that adds up the elements of each channel of `x`, and their squares.
+Result<Descriptor> MakeSums(const Descriptor& x, const Descriptor& sums,
+                            const Descriptor& squares) {
+  return DescriptorBuilder(CUDNN_BACKEND_OPERATION_GEN_STATS_DESCRIPTOR, "the sums of channels")
+      .Set(CUDNN_ATTR_OPERATION_GENSTATS_MODE, CUDNN_GENSTATS_SUM_SQSUM)
+      .Set(CUDNN_ATTR_OPERATION_GENSTATS_MATH_PREC, CUDNN_DATA_FLOAT)
+      .Set(CUDNN_ATTR_OPERATION_GENSTATS_XDESC, x)
+      .Set(CUDNN_ATTR_OPERATION_GENSTATS_SUMDESC, sums)
+      .Set(CUDNN_ATTR_OPERATION_GENSTATS_SQSUMDESC, squares)
+      .Finish();
+}
+
 // Makes the operations of a pass, in order: the convolution and, in the forward pass, the bias and
-// the ReLU. A tensor may be destroyed once its operations are made, and an operation once the graph
-// is made, because cuDNN copies them.
+// the ReLU, or the sums of channels. A tensor may be destroyed once its operations are made, and an
+// operation once the graph is made, because cuDNN copies them.
 class Operations {
  public:
   Operations(const ConvShape& shape, ConvPass pass)
       : shape_(shape),
         type_(DataTypeOf(shape.type)),
         has_bias_(shape.has_bias && pass == ConvPass::kForward),
-        has_relu_(shape.has_relu && pass == ConvPass::kForward) {}
+        has_relu_(shape.has_relu && pass == ConvPass::kForward),
+        adds_up_(AddsUp(shape, pass)) {}
 
   Status Make(ConvPass pass) {
     const kernels::DeviceSlide& slide = shape_.slide;
@@ -161,7 +174,7 @@ class Operations {
                          .Set(attributes.alpha, 1.0f)
                          .Set(attributes.beta, 0.0f)
                          .Finish()));
-    return AddBiasAndRelu(std::move(*y));
+    return adds_up_ ? AddSums(*y) : AddBiasAndRelu(std::move(*y));
   }
   std::vector<cudnnBackendDescriptor_t> raw_operations() const {
     std::vector<cudnnBackendDescriptor_t> raw_descriptors;
@@ -176,6 +189,13 @@ class Operations {
   Status AddOperation(Result<Descriptor> operation) {
     if (operation.ok()) operations_.push_back(std::move(*operation));
     return operation.status();
+  }
+  Status AddSums(const Descriptor& y) {
+    const std::array<int64_t, 4> dims = {1, shape_.slide.out.c, 1, 1};
+    auto sums = MakeTensor(kSums, CUDNN_DATA_FLOAT, dims);
+    auto squares = MakeTensor(kSquares, CUDNN_DATA_FLOAT, dims);
+    for (const auto* tensor : {&sums, &squares}) TERN_RETURN_IF_ERROR(tensor->status());
+    return AddOperation(MakeSums(y, *sums, *squares));
   }
   // Adds the bias and the ReLU to the convolution's output `last_output`, if the pass has them.
   Status AddBiasAndRelu(Descriptor last_output) {
@@ -196,7 +216,7 @@ class Operations {
 
   const ConvShape shape_;
   const cudnnDataType_t type_;
-  const bool has_bias_, has_relu_;
+  const bool has_bias_, has_relu_, adds_up_;
   std::vector<Descriptor> operations_;
 };
 
@@ -282,6 +302,10 @@ Result<Descriptor> MakeVariantPack(const ConvShape& shape, ConvPass pass, const 
   if (shape.has_bias && pass == ConvPass::kForward) {
     uids.push_back(kBias);
     pointers.push_back(data.bias);
+  }
+  if (AddsUp(shape, pass)) {
+    uids.insert(uids.end(), {kSums, kSquares});
+    pointers.insert(pointers.end(), {data.sums, data.sums + shape.slide.out.c});
   }
   return DescriptorBuilder(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, "a plan's data")
       .Set<int64_t>(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, uids)

@@ -27,9 +27,19 @@ struct Target {
 // Makes a Target from `json`, cuDNN's JSON text of a device's properties.
 Result<Target> TargetOf(const std::string& json);
 
-// The numbers that identify the tensors of a graph. The last two are intermediate results of the
-// forward pass, before the bias is added and before the ReLU.
-enum TensorUid : int64_t { kImagesIn = 1, kKernel, kImagesOut, kBias, kBeforeBias, kBeforeRelu };
+// The numbers that identify the tensors of a graph. kBeforeBias and kBeforeRelu are intermediate
+// results of the forward pass, before the bias is added and before the ReLU; kSums and kSquares are
+// the two halves of ConvData::sums.
+enum TensorUid : int64_t {
+  kImagesIn = 1,
+  kKernel,
+  kImagesOut,
+  kBias,
+  kBeforeBias,
+  kBeforeRelu,
+  kSums,
+  kSquares
+};
 
 // Whether the graph of a pass has unequal padding before and after the image on an axis.
 bool HasUnequalPadding(const kernels::DeviceSlide& slide);

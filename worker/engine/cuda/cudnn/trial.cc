@@ -79,9 +79,11 @@ Status Trial::Allocate() {
   const size_t kernel_elements = size_t{slide.out.c} * (slide.in.c / shape_.groups) *
                                  slide.window.rows.kernel * slide.window.columns.kernel;
   for (const size_t num_elements :
-       {size_t{slide.in.size()}, kernel_elements, size_t{slide.out.size()}, size_t{slide.out.c}}) {
+       {size_t{slide.in.size()}, kernel_elements, size_t{slide.out.size()}, size_t{slide.out.c}})
     array_bytes_.push_back(num_elements * kernels::BytesOf(shape_.type));
-    auto memory = device::AllocateDevice(array_bytes_.back());
+  array_bytes_.push_back(size_t{2} * slide.out.c * sizeof(float));
+  for (const size_t bytes : array_bytes_) {
+    auto memory = device::AllocateDevice(bytes);
     if (!memory.ok()) return memory.status();
     memory_.push_back(std::move(*memory));
   }
@@ -97,6 +99,7 @@ Status Trial::PrepareCheck() {
   }
   Planning only_for_the_trial;
   const std::unique_ptr<ConvPlan> loops = MakeConvLoops(&only_for_the_trial)->Plan(shape_, pass_);
+  TERN_RETURN_IF_ERROR(EnsureWorkspace(loops->workspace_bytes()));
   TERN_RETURN_IF_ERROR(loops->Run(stream_, data()));
   auto result = ReadResult();
   if (!result.ok()) return result.status();
@@ -126,7 +129,12 @@ Result<std::vector<uint8_t>> Trial::ReadResult() {
 }
 
 ConvData Trial::data() const {
-  return {memory_[0].get(), memory_[1].get(), memory_[2].get(), memory_[3].get(), workspace_.get()};
+  return {memory_[0].get(),
+          memory_[1].get(),
+          memory_[2].get(),
+          memory_[3].get(),
+          static_cast<float*>(memory_[4].get()),
+          workspace_.get()};
 }
 
 Status Trial::Wait() {

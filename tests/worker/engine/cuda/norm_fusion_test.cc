@@ -1,0 +1,229 @@
+// Which convolutions add up channels for a batch norm, and that nets compute the same with such
+// sums as without.
+#include "worker/engine/cuda/norm_fusion.h"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+
+#include "tests/worker/engine/problem.h"
+
+namespace tern::engine {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+constexpr const char* kConv = "conv { outputs: 16 kernel: 3 pad: 1 bias: false }";
+
+std::vector<PlannedLayer> LayersOf(const pb::NetDef& def, const Net::Options& options) {
+  auto layers = PlanLayers(def, options, *models::MakeParameterTable(def, options.freeze), {},
+                           nullptr, [](auto) { return true; });
+  EXPECT_TRUE(layers.ok()) << layers.status().message();
+  return std::move(*layers);
+}
+
+// The names of the convolutions that add up channels, if the library can do that for all.
+std::vector<std::string> FusedIn(const std::string& layers_text,
+                                 const Net::Options& options = {.batch = 2,
+                                                                .is_training = true,
+                                                                .precision = Precision::kFp16}) {
+  const pb::NetDef def =
+      MakeChain(layers_text + "; dense { outputs: 10 }", MakeImageShape(8, 8, 8), 10);
+  std::vector<PlannedLayer> layers = LayersOf(def, options);
+  const uint32_t num_fused = cuda::FuseNorms(
+      8,
+      [](const cuda::ConvShape& shape, cuda::ConvPass pass) {
+        EXPECT_TRUE(cuda::AddsUp(shape, pass));
+        return true;
+      },
+      &layers);
+  std::vector<std::string> names;
+  for (const PlannedLayer& layer : layers)
+    if (layer.spec.has_sums) names.push_back(layer.spec.def->name());
+  EXPECT_EQ(num_fused, names.size());
+  return names;
+}
+
+std::string After(const std::string& first, const std::string& others) {
+  return first + "; " + others;
+}
+
+TEST(NormFusion, IsOfConvolutionsThatOnlyABatchNormReads) {
+  EXPECT_THAT(FusedIn(After(kConv, "batch_norm {}")), ElementsAre("a"));
+  EXPECT_THAT(FusedIn(After(kConv, "batch_norm {}; relu {}")), ElementsAre("a"));
+  EXPECT_THAT(FusedIn("relu {}; conv { outputs: 16 kernel: 3 pad: 1 bias: false }; batch_norm {}; "
+                      "relu {}; conv { outputs: 8 kernel: 1 bias: false }; batch_norm {}; "
+                      "add {} inputs: 'a' inputs: 'f'; relu {}"),
+              ElementsAre("b", "e"))
+      << "a residual block";
+}
+
+TEST(NormFusion, IsNotOfOtherConvolutions) {
+  EXPECT_THAT(FusedIn("conv { outputs: 16 kernel: 3 }; batch_norm {}"), IsEmpty()) << "a bias";
+  EXPECT_THAT(FusedIn(After(kConv, "relu {}; batch_norm {}")), IsEmpty()) << "a ReLU";
+  EXPECT_THAT(FusedIn("conv { outputs: 16 kernel: 3 bias: false groups: 2 }; batch_norm {}"),
+              IsEmpty());
+  EXPECT_THAT(FusedIn("conv { outputs: 8 kernel: 3 bias: false groups: 8 }; batch_norm {}"),
+              IsEmpty())
+      << "depthwise";
+  EXPECT_THAT(FusedIn("conv { outputs: 12 kernel: 3 bias: false }; batch_norm {}"), IsEmpty())
+      << "12 channels";
+  EXPECT_THAT(FusedIn("dense { outputs: 16 }; batch_norm {}"), IsEmpty());
+  EXPECT_THAT(FusedIn(After(kConv, "max_pool { kernel: 2 stride: 2 }; batch_norm {}")), IsEmpty());
+}
+
+TEST(NormFusion, IsNotOfTensorsWithOtherReaders) {
+  EXPECT_THAT(FusedIn(After(kConv, "batch_norm {}; add {} inputs: 'a' inputs: 'b'")), IsEmpty());
+  EXPECT_THAT(FusedIn("conv { outputs: 8 kernel: 1 bias: false }; batch_norm {} inputs: 'data'; "
+                      "add {} inputs: 'a' inputs: 'b'"),
+              IsEmpty())
+      << "the norm adds it";
+}
+
+TEST(NormFusion, IsOfNormsThatTakeMomentsInFp16) {
+  const std::string layers = After(kConv, "batch_norm {}");
+  for (const Precision precision : {Precision::kFp32, Precision::kTf32, Precision::kBf16})
+    EXPECT_THAT(FusedIn(layers, {.batch = 2, .is_training = true, .precision = precision}),
+                IsEmpty());
+  EXPECT_THAT(FusedIn(layers, {.batch = 2, .is_training = false, .precision = Precision::kFp16}),
+              IsEmpty());
+  Net::Options options{.batch = 2, .is_training = true, .precision = Precision::kFp16};
+  options.freeze = {"b.*"};
+  EXPECT_THAT(FusedIn(layers, options), IsEmpty()) << "a frozen norm";
+  options.freeze = {"a.*", "b.bias"};
+  EXPECT_THAT(FusedIn(layers, options), ElementsAre("a")) << "the norm still takes moments";
+}
+
+TEST(NormFusion, IsLeftOutWhereTheLibraryHasNoPlan) {
+  const pb::NetDef def =
+      MakeChain(After(kConv,
+                      "batch_norm {}; conv { outputs: 8 kernel: 5 bias: false }; "
+                      "batch_norm {}; dense { outputs: 10 }"),
+                MakeImageShape(3, 8, 8), 10);
+  std::vector<PlannedLayer> layers =
+      LayersOf(def, {.batch = 2, .is_training = true, .precision = Precision::kFp16});
+  std::vector<uint32_t> input_channels;
+  const auto has_plan = [&](const cuda::ConvShape& shape, cuda::ConvPass) {
+    input_channels.push_back(shape.slide.in.c);
+    return shape.slide.window.rows.kernel == 5;
+  };
+  EXPECT_EQ(cuda::FuseNorms(8, has_plan, &layers), 1u);
+  EXPECT_THAT(input_channels, ElementsAre(8, 16)) << "the images' stored channels";
+  EXPECT_FALSE(layers[0].spec.has_sums);
+  EXPECT_TRUE(layers[2].spec.has_sums);
+}
+
+struct StepResult {
+  double loss = 0;
+  std::vector<float> gradients, statistics;
+  uint32_t fused_norms = 0;
+};
+
+constexpr uint32_t kBatch = 6;
+
+Problem ProblemOf(const std::string& layers) {
+  return Problem(MakeChain(layers, MakeImageShape(3, 10, 10), 10), kBatch);
+}
+
+StepResult RunStep(const std::string& layers) {
+  Problem problem = ProblemOf(layers);
+  const auto net = problem.MakeNet(/*training=*/true, Precision::kFp16);
+  StepResult result;
+  result.loss = net->Forward({problem.images, problem.labels, kBatch}, nullptr);
+  net->Backward(nullptr);
+  EXPECT_TRUE(net->status().ok()) << net->status().message();
+  result.gradients = problem.gradients;
+  result.statistics = problem.statistics;
+  result.fused_norms = net->planning().fused_norms;
+  return result;
+}
+
+template <typename T>
+double Distance(const std::vector<float>& a, const std::vector<T>& b) {
+  double error = 0, norm = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    error += std::pow(double{a[i]} - b[i], 2);
+    norm += std::pow(double{b[i]}, 2);
+  }
+  return std::sqrt(error / norm);
+}
+
+// Two nets that compute the same. In the second one a convolution's output has a second reader,
+// which adds zeros to what the batch norm gives, so that the norm takes its own sums.
+struct TwoNets {
+  const char *fused, *unfused;
+  uint32_t num_fused, num_fused_of_second;
+};
+void PrintTo(const TwoNets& nets, std::ostream* out) { *out << nets.fused; }
+
+class NormsOfSums : public testing::TestWithParam<TwoNets> {};
+
+TEST_P(NormsOfSums, AreThoseOfTheirOwnSums) {
+  const StepResult fused = RunStep(GetParam().fused), unfused = RunStep(GetParam().unfused);
+  EXPECT_LE(fused.fused_norms, GetParam().num_fused) << "as far as the library can";
+  EXPECT_LE(unfused.fused_norms, GetParam().num_fused_of_second);
+  EXPECT_NEAR(fused.loss, unfused.loss, 1e-3 * unfused.loss);
+  EXPECT_LT(Distance(fused.statistics, unfused.statistics), 1e-4);
+  // Sums that differ in their last bits change the rounding of few outputs, and the sign of fewer.
+  EXPECT_LT(Distance(fused.gradients, unfused.gradients), 0.02);
+}
+
+TEST_P(NormsOfSums, AreCloseToTheReference) {
+  const StepResult fused = RunStep(GetParam().fused);
+  const Problem problem = ProblemOf(GetParam().fused);
+  const ReferenceRun reference = RunReference(problem.net, problem.TrainingReferenceFeed(kBatch));
+  EXPECT_NEAR(fused.loss, reference.loss, 0.01 * reference.loss);
+  EXPECT_LT(Distance(fused.statistics, reference.statistics), 2e-3);
+  EXPECT_LT(Distance(fused.gradients, reference.gradients), 0.03);
+}
+
+// From the second step on, the launches of a step are replayed as graphs.
+TEST_P(NormsOfSums, AreTheSameInEveryStep) {
+  Problem problem = ProblemOf(GetParam().fused);
+  const auto net = problem.MakeNet(/*training=*/true, Precision::kFp16);
+  std::vector<float> first_gradients;
+  for (int step = 0; step < 4; ++step) {
+    net->Forward({problem.images, problem.labels, kBatch}, nullptr);
+    net->Backward(nullptr);
+    ASSERT_TRUE(net->status().ok()) << net->status().message();
+    if (step == 0) first_gradients = problem.gradients;
+    EXPECT_EQ(problem.gradients, first_gradients) << step;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Nets, NormsOfSums,
+    testing::Values(
+        TwoNets{"conv { outputs: 16 kernel: 3 bias: false }; batch_norm {}; dense { outputs: 10 }",
+                "conv { outputs: 16 kernel: 3 bias: false }; batch_norm {}; "
+                "scale { factor: 0 } inputs: 'a'; add {} inputs: 'b' inputs: 'c'; "
+                "dense { outputs: 10 }",
+                1, 0},
+        TwoNets{"conv { outputs: 24 kernel: 3 stride: 2 pad: 1 bias: false }; batch_norm {}; "
+                "relu {}; dense { outputs: 10 }",
+                "conv { outputs: 24 kernel: 3 stride: 2 pad: 1 bias: false }; batch_norm {}; "
+                "scale { factor: 0 } inputs: 'a'; add {} inputs: 'b' inputs: 'c'; relu {}; "
+                "dense { outputs: 10 }",
+                1, 0},
+        TwoNets{"conv { outputs: 16 kernel: 3 bias: false }; batch_norm {}; relu {}; "
+                "conv { outputs: 16 kernel: 3 pad: 1 bias: false }; batch_norm {}; "
+                "add {} inputs: 'c' inputs: 'e'; relu {}; dense { outputs: 10 }",
+                "conv { outputs: 16 kernel: 3 bias: false }; batch_norm {}; relu {}; "
+                "conv { outputs: 16 kernel: 3 pad: 1 bias: false }; batch_norm {}; "
+                "scale { factor: 0 } inputs: 'd'; add {} inputs: 'c' inputs: 'f'; "
+                "add {} inputs: 'g' inputs: 'e'; relu {}; dense { outputs: 10 }",
+                2, 1}));
+
+TEST(NormFusion, IsNotOfAnEvaluation) {
+  const std::string layers = After(kConv, "batch_norm {}; relu {}; dense { outputs: 10 }");
+  Problem problem = ProblemOf(layers);
+  const auto net = problem.MakeNet(/*training=*/false, Precision::kFp16);
+  EXPECT_EQ(net->planning().fused_norms, 0u);
+  const double loss = net->Forward({problem.images, problem.labels, kBatch}, nullptr);
+  EXPECT_NEAR(loss, RunReference(problem.net, problem.EvaluationReferenceFeed(kBatch)).loss,
+              0.01 * loss);
+}
+
+}  // namespace
+}  // namespace tern::engine
