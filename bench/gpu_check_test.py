@@ -54,7 +54,8 @@ elif name == "net_steps":
     plans.write_text(json.dumps(sorted({*known, words[0]})))
     loaded = int(words[0] in known)
     planning = {"segments": 2, "graphs": 2 - (words[0] == os.environ.get("NO_GRAPHS")), "graph_nodes": 99,
-                "plans_loaded": loaded, "plans_chosen": 1 - loaded, "plan_seconds": 1.5, "own_loops": ["forward of 3x3"] if words[0] == "lenet" else []}
+                "plans_loaded": loaded, "plans_chosen": 1 - loaded, "plan_seconds": 1.5, "fused_norms": 0,
+                "own_loops": ["forward of 3x3"] if words[0] == "lenet" else []}
     print(json.dumps({"seconds": [0.02, 0.01, 0.03], "cpu_seconds": 5e-5, "steps": 3, "planning": planning}))
 elif words[0] == "--version":
     print("tern version 0.1.0, commit abc\\nlibraries")

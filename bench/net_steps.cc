@@ -228,11 +228,11 @@ std::string PlanningJson(const Planning& planning) {
   std::string loops;
   for (const std::string& pass : planning.own_loops)
     loops += Cat(loops.empty() ? "" : ", ", "\"", pass, "\"");
-  return Cat("{\"segments\": ", planning.segments, ", \"graphs\": ", planning.graphs,
-             ", \"graph_nodes\": ", planning.graph_nodes,
-             ", \"plans_loaded\": ", planning.plans_loaded,
-             ", \"plans_chosen\": ", planning.plans_chosen,
-             ", \"plan_seconds\": ", planning.plan_seconds, ", \"own_loops\": [", loops, "]}");
+  return Cat(
+      "{\"segments\": ", planning.segments, ", \"graphs\": ", planning.graphs,
+      ", \"graph_nodes\": ", planning.graph_nodes, ", \"plans_loaded\": ", planning.plans_loaded,
+      ", \"plans_chosen\": ", planning.plans_chosen, ", \"plan_seconds\": ", planning.plan_seconds,
+      ", \"fused_norms\": ", planning.fused_norms, ", \"own_loops\": [", loops, "]}");
 }
 
 void MeasureAndPrint(const Setting& setting, Trainer* trainer) {
