@@ -2,7 +2,8 @@
 // DeviceSlide has the shapes of x and y, and the window, whose dilation must be 1. On a CPU, each
 // function processes one image [h, w, c] (`n` of the shapes is not used); the caller runs the
 // threads. 16 channels in a block, which are next to each other, are such an image, too. On a GPU,
-// each function processes a batch [n, h, w, c]. Both compute the same bits from the same floats.
+// each function processes a batch [n, h, w, c]. Both compute the same bits from the same floats,
+// except means of 16 elements and more, which a GPU adds up in another order.
 #pragma once
 
 #include <cstdint>

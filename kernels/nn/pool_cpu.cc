@@ -35,8 +35,7 @@ HWY_INLINE void WithVectors(size_t channels, const Work& work) {
   work(d);
 }
 
-// Calls work(output's index, its rows of the input, its columns of the input) for each pixel of the
-// output.
+// Calls work(h, w, rows of the input, columns of the input) for each pixel of the output.
 template <class Work>
 HWY_INLINE void ForOutputs(const DeviceSlide& slide, const Work& work) {
   for (uint32_t h = 0; h < slide.out.h; ++h) {

@@ -183,14 +183,19 @@ class DeviceModelTest : public testing::Test {
                           optimizer_->CoefficientsOf(kUpdateStep),
                           std::vector<kernels::TensorRates>(num_segments, kRates));
   }
+  // Updates a chunk's part of `weights`, and the state arrays of optimizer_, on the CPU.
+  void UpdateChunkOnCpu(uint32_t chunk, std::span<const uint8_t> sums,
+                        std::vector<float>* weights) {
+    const std::vector<float> means = DecodedMeansOf(chunk, sums);
+    const uint64_t begin = layout_.chunks[chunk][0].begin;
+    optimizer_->Update(weights->data() + begin, means.data(), begin, means.size(), kUpdateStep,
+                       kRates);
+  }
   void ExpectStepEqualsCpu() {
     std::vector<float> expected = weights_;
     for (uint32_t c = 0; c < layout_.chunks.size(); ++c) {
       const std::vector<uint8_t> sums = EncodedSumsOf(c);
-      const std::vector<float> means = DecodedMeansOf(c, sums);
-      const uint64_t begin = layout_.chunks[c][0].begin;
-      optimizer_->Update(expected.data() + begin, means.data(), begin, means.size(), kUpdateStep,
-                         kRates);
+      UpdateChunkOnCpu(c, sums, &expected);
       ASSERT_TRUE(UpdateChunk(c, sums).ok());
     }
     ExpectStateOnDevice(expected);
@@ -326,10 +331,7 @@ TEST_P(DeviceCodecs, UpdateFromSumsThatWerePlaced) {
   for (int round = 0; round < kRounds; ++round) {
     for (uint32_t c = 0; c < layout_.chunks.size(); ++c) {
       const std::vector<uint8_t> sums = EncodedSumsOf(c);
-      const std::vector<float> means = DecodedMeansOf(c, sums);
-      const uint64_t begin = layout_.chunks[c][0].begin;
-      optimizer_->Update(expected.data() + begin, means.data(), begin, means.size(), kUpdateStep,
-                         kRates);
+      UpdateChunkOnCpu(c, sums, &expected);
       const Bytes arrived = Bytes::Own(sums), placed = model_->PlaceSum(arrived);
       EXPECT_NE(placed.data(), arrived.data());
       ASSERT_TRUE(UpdateChunk(c, placed.span()).ok());
