@@ -1,4 +1,5 @@
 // The rules of max and average pooling, over windows or over the whole image.
+#include "common/base/text.h"
 #include "models/graph/layer_rules.h"
 #include "models/graph/layer_window.h"
 
@@ -25,7 +26,18 @@ const pb::PoolDef& PoolOf(const pb::LayerDef& layer) {
   return layer.has_max_pool() ? layer.max_pool() : layer.avg_pool();
 }
 
+// Of each window, 16 bits say which element is the largest.
+Status CheckMaxWindow(const pb::PoolDef& pool, const ImageDims& input) {
+  constexpr uint64_t kMaxElements = 65'536;
+  const uint64_t elements =
+      uint64_t{WindowOf(pool, input.h).kernel} * WindowOf(pool, input.w).kernel;
+  if (elements <= kMaxElements) return Ok();
+  return BadLayer(
+      Cat("its window has ", elements, " elements; it must have at most ", kMaxElements));
+}
+
 Result<ImageDims> PoolOutput(const pb::LayerDef& layer, const InputShapes& inputs) {
+  if (layer.has_max_pool()) TERN_RETURN_IF_ERROR(CheckMaxWindow(layer.max_pool(), inputs[0]));
   return WindowOutput(inputs[0], inputs[0].c, PoolOf(layer));
 }
 

@@ -284,6 +284,9 @@ INSTANTIATE_TEST_SUITE_P(
         BadNet{"layers { name: 'd' max_pool { kernel: 2 include_padding: true } } layers { name: "
                "'l' softmax_loss {} }",
                "include_padding is for avg_pool"},
+        BadNet{"layers { name: 'd' max_pool { kernel: 300 pad: 299 } } layers { name: 'l' "
+               "softmax_loss {} }",
+               "its window has 90000 elements; it must have at most 65536"},
         BadNet{"layers { name: 'd' avg_pool { kernel: 2 global: true } } layers { name: 'l' "
                "softmax_loss {} }",
                "global takes the whole image"},
