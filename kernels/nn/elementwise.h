@@ -1,5 +1,5 @@
-// Layers that work element by element, and changes of layout and type, on a GPU. Images are [n, h,
-// w, c] (device_images.h).
+// Layers that work element by element, and changes of layout and type: the ReLU on a CPU, which the
+// caller's threads share, and all of them on a GPU. Images are [n, h, w, c] (device_images.h).
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,9 @@
 
 namespace tern::kernels {
 
-// Computes y = min(max(x, 0), upper). y may be x.
+// Computes y = min(max(x, 0), upper), where NaN stays NaN. y may be x.
+void ReluForward(const float* x, uint64_t n, float upper, float* y);
+// The same on a GPU.
 [[nodiscard]] int ReluForwardOnDevice(DeviceStream stream, DeviceType type, const void* x,
                                       uint64_t n, float upper, void* y);
 // Computes dx = dy where 0 < y < upper, and 0 elsewhere. dx may be dy.

@@ -107,7 +107,7 @@ struct MaxForward {
     AsFloats<T, kCount>(raw, value);
 #pragma unroll
     for (uint32_t k = 0; k < kCount; ++k) {
-      if (!(value[k] > largest[k])) continue;
+      if (!(value[k] > largest[k] || isnan(value[k]))) continue;
       largest[k] = value[k];
       winner_taps[k] = static_cast<uint16_t>(tap);
     }

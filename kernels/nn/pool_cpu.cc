@@ -79,9 +79,9 @@ void MaxPoolForward(const DeviceSlide& slide, const float* x, float* y, uint16_t
           int32_t tap = first_tap + static_cast<int32_t>(r * width);
           for (uint32_t k = 0; k < columns.size(); ++k, from += channels, ++tap) {
             const auto value = hn::LoadU(d, from);
-            const auto is_larger = hn::Gt(value, largest);
-            largest = hn::IfThenElse(is_larger, value, largest);
-            taps = hn::IfThenElse(hn::RebindMask(di, is_larger), hn::Set(di, tap), taps);
+            const auto wins = hn::Or(hn::Gt(value, largest), hn::IsNaN(value));
+            largest = hn::IfThenElse(wins, value, largest);
+            taps = hn::IfThenElse(hn::RebindMask(di, wins), hn::Set(di, tap), taps);
           }
         }
         hn::StoreU(largest, d, y + out + c);

@@ -1,10 +1,12 @@
 // Tests that every layer type must pass, on the small networks of layer_cases.cc: output shapes,
-// order of gradients, reproducible results, evaluation. Two other files test the values of the
-// gradients: layer_reference.cc compares them with plain loops, layer_differences.cc with finite
-// differences.
+// order of gradients, reproducible results, evaluation, values that are not finite. Two other files
+// test the values of the gradients: layer_reference.cc compares them with plain loops,
+// layer_differences.cc with finite differences.
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <set>
 
@@ -235,6 +237,27 @@ TEST_P(LayerConformance, ASampleAloneHasTheScoresThatItHasInABatch) {
     ExpectNear(single_scores, std::span(batch_scores).subspan(n * classes, classes), 1e-5,
                "sample " + std::to_string(n));
   }
+}
+
+// --- Values that are not finite
+
+// Nothing may hide that a net has diverged: not a ReLU of NaN, for example, and not a maximum.
+TEST_P(LayerConformance, NaNInAParameterOrAnImageIsNaNInTheLoss) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  Problem problem = MakeProblem();
+  const auto loss_of = [&problem](bool training) {
+    return problem.MakeNet(training)->Forward({problem.images, problem.labels, problem.batch},
+                                              nullptr);
+  };
+  for (const models::Parameter& parameter : problem.table.parameters) {
+    const std::vector<float> before = problem.parameters;
+    std::fill_n(problem.parameters.begin() + parameter.offset, parameter.count, nan);
+    EXPECT_TRUE(std::isnan(loss_of(/*training=*/false))) << parameter.name;
+    problem.parameters = before;
+  }
+  EXPECT_TRUE(std::isfinite(loss_of(/*training=*/true)));
+  std::fill(problem.images.begin(), problem.images.end(), nan);
+  EXPECT_TRUE(std::isnan(loss_of(/*training=*/true)));
 }
 
 // --- The net as text

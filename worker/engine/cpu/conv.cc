@@ -87,7 +87,7 @@ class Conv : public Layer {
                                    any_weight_desc_, bias_.desc, OutputDesc(variant, false),
                                    window_.strides, window_.dilates, window_.pad_begin,
                                    window_.pad_end);
-      return ForwardConv::primitive_desc(desc, AttributesWithRelu(spec_.has_relu),
+      return ForwardConv::primitive_desc(desc, Program::Attributes(),
                                          program->engine(), kAllowEmpty);
     });
     input_ = program->Convert(inputs[0], forward_.src_desc());
@@ -97,6 +97,7 @@ class Conv : public Layer {
         forward_,
         WithBias(DNNL_ARG_BIAS, bias_.caller_address,
                  {{DNNL_ARG_SRC, input_}, {DNNL_ARG_WEIGHTS, weight}, {DNNL_ARG_DST, output_}}));
+    if (spec_.has_relu) AddRelu(program, output_);
     return output_;
   }
 

@@ -35,7 +35,7 @@ class Dense : public Layer {
     const ForwardProduct::desc desc(prop_kind, flat_input_factor_, weight_factor_, bias_.desc,
                                     flat_output_);
     forward_ =
-        ForwardProduct::primitive_desc(desc, AttributesWithRelu(spec_.has_relu), program->engine());
+        ForwardProduct::primitive_desc(desc, Program::Attributes(), program->engine());
     input_ = program->Convert(Reinterpret(flat_input_, program->Convert(inputs[0], input_image_)),
                               flat_input_factor_);
     weight_in_factor_type_ = program->Convert(weight_, weight_factor_);
@@ -44,6 +44,7 @@ class Dense : public Layer {
                                             {DNNL_ARG_WEIGHTS, weight_in_factor_type_},
                                             {DNNL_ARG_BIAS, bias_},
                                             {DNNL_ARG_DST, output_}});
+    if (spec_.has_relu) AddRelu(program, output_);
     return Reinterpret(output_image_, output_);
   }
 

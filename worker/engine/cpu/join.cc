@@ -61,17 +61,15 @@ class Concat : public Layer {
   Tag tag_ = kBlocked;
 };
 
-// The sum of the inputs. If a ReLU follows the sum, the last addition computes the ReLU, too.
+// The sum of the inputs, with the ReLU that follows, if any.
 class SumLayer : public Layer {
  public:
   explicit SumLayer(const LayerSpec& spec) : spec_(spec) {}
 
   Value Forward(Program* program, const std::vector<Value>& inputs) override {
     output_ = inputs[0];
-    for (size_t i = 1; i < inputs.size(); ++i) {
-      const bool is_last = i + 1 == inputs.size();
-      output_ = program->AddSum(output_, inputs[i], AttributesWithRelu(spec_.has_relu && is_last));
-    }
+    for (size_t i = 1; i < inputs.size(); ++i) output_ = program->AddSum(output_, inputs[i]);
+    if (spec_.has_relu) AddRelu(program, output_);
     return output_;
   }
 

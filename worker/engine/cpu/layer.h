@@ -60,9 +60,9 @@ WindowGeometry WindowGeometryOf(const Def& def, const models::ImageDims& input) 
   return geometry;
 }
 
-// Returns attributes of a oneDNN primitive that, if `has_relu`, make the primitive compute a ReLU
-// at its end.
-dnnl::primitive_attr AttributesWithRelu(bool has_relu);
+// Appends a step that applies a ReLU to `value`, in place. oneDNN's own ReLU is not used, neither as
+// a primitive nor at the end of another: it makes NaN 0, which hides that a net has diverged.
+void AddRelu(Program* program, const Value& value);
 // Appends the backward step of such a ReLU. Returns `gradient` where `output` is above 0, else 0,
 // in the memory layout of `output`.
 Value AddReluBackward(Program* program, const Value& output, const Value& gradient);

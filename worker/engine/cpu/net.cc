@@ -89,7 +89,7 @@ void CpuNet::Plan(std::string* where) {
   const Planner::Backend backend{
       [](const LayerSpec& spec) { return FindLayerKind(spec.def->kind_case())->make(spec); },
       [this](const Value& a, const Value& b) {
-        return program_.AddSum(a, b, Program::Attributes());
+        return program_.AddSum(a, b);
       },
       [where](const std::string& layer) { *where = layer; }};
   Planner(&program_, backend, PlanInput()).Plan(layers_);

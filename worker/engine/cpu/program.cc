@@ -45,10 +45,10 @@ void Program::Copy(const Value& source, const Value& target) {
   Run<dnnl::reorder>(desc, {{DNNL_ARG_FROM, source}, {DNNL_ARG_TO, target}});
 }
 
-Value Program::AddSum(const Value& a, const Value& b, const dnnl::primitive_attr& attributes) {
+Value Program::AddSum(const Value& a, const Value& b) {
   const Value sum = NewValue(a.desc);
   const dnnl::binary::primitive_desc desc({dnnl::algorithm::binary_add, a.desc, a.desc, a.desc},
-                                          attributes, engine_);
+                                          Attributes(), engine_);
   Run<dnnl::binary>(
       desc, {{DNNL_ARG_SRC_0, a}, {DNNL_ARG_SRC_1, Convert(b, a.desc)}, {DNNL_ARG_DST, sum}});
   return sum;

@@ -56,7 +56,7 @@ class Program {
   // Appends a step that copies `source` to `target`, in the layout of `target`.
   void Copy(const Value& source, const Value& target);
   // Appends a step that computes a + b, in the layout of `a`.
-  Value AddSum(const Value& a, const Value& b, const dnnl::primitive_attr& attributes);
+  Value AddSum(const Value& a, const Value& b);
   // Returns where an element-wise step on `value` writes its result: `value` itself if the step may
   // overwrite that, else a new buffer.
   Value InPlaceOrNew(const Value& value) {

@@ -1,5 +1,9 @@
 // ReLU as a separate layer (for example after pooling) on the CPU, with or without an upper bound,
 // and the functions for layers that compute a following ReLU themselves.
+#include <algorithm>
+#include <limits>
+
+#include "kernels/nn/elementwise.h"
 #include "worker/engine/cpu/layers.h"
 
 namespace tern::engine {
@@ -8,11 +12,11 @@ namespace {
 using ForwardEltwise = dnnl::eltwise_forward;
 using BackwardEltwise = dnnl::eltwise_backward;
 
-// The function max(x, 0) or, with an upper bound, min(max(x, 0), upper_bound). The backward pass of
-// these oneDNN algorithms reads the output instead of the input.
+// The function max(x, 0) or, with an upper bound, min(max(x, 0), upper_bound). `algorithm` is
+// oneDNN's for the backward pass, which reads the output instead of the input.
 struct ReluParameters {
   dnnl::algorithm algorithm = dnnl::algorithm::eltwise_relu_use_dst_for_bwd;
-  float upper_bound = 0;
+  float upper_bound = std::numeric_limits<float>::infinity();
 };
 
 ReluParameters ParametersOf(const pb::ReluDef& def) {
@@ -41,14 +45,27 @@ Value AddBackward(Program* program, const ReluParameters& parameters, const Valu
   return masked_gradient;
 }
 
+// Appends the forward step; `output` may be `input`.
+void AddForward(Program* program, const ReluParameters& parameters, const Value& input,
+                const Value& output) {
+  const size_t num_elements = input.desc.get_size() / sizeof(float);
+  program->Call({input, output},
+                [num_elements, upper_bound = parameters.upper_bound](const auto& data) {
+                  constexpr size_t kBlock = 8192;  // elements that a thread computes at a time
+#pragma omp parallel for
+                  for (size_t first = 0; first < num_elements; first += kBlock)
+                    kernels::ReluForward(data[0] + first, std::min(kBlock, num_elements - first),
+                                         upper_bound, data[1] + first);
+                });
+}
+
 class Relu : public Layer {
  public:
   explicit Relu(const LayerSpec& spec) : parameters_(ParametersOf(spec.def->relu())) {}
 
   Value Forward(Program* program, const std::vector<Value>& inputs) override {
     output_ = program->NewValue(inputs[0].desc);
-    program->Run<ForwardEltwise>(ForwardDesc(*program, parameters_, inputs[0].desc),
-                                 {{DNNL_ARG_SRC, inputs[0]}, {DNNL_ARG_DST, output_}});
+    AddForward(program, parameters_, inputs[0], output_);
     return output_;
   }
 
@@ -64,14 +81,8 @@ class Relu : public Layer {
 
 }  // namespace
 
-dnnl::primitive_attr AttributesWithRelu(bool has_relu) {
-  dnnl::primitive_attr attributes = Program::Attributes();
-  if (!has_relu) return attributes;
-  dnnl::post_ops post_ops;
-  post_ops.append_eltwise(/*scale=*/1.f, dnnl::algorithm::eltwise_relu, /*alpha=*/0.f,
-                          /*beta=*/0.f);
-  attributes.set_post_ops(post_ops);
-  return attributes;
+void AddRelu(Program* program, const Value& value) {
+  AddForward(program, ReluParameters(), value, value);
 }
 
 Value AddReluBackward(Program* program, const Value& output, const Value& gradient) {
