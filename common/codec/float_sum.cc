@@ -27,10 +27,10 @@ void ReadFloats(std::span<const uint8_t> bytes, std::span<float> values) {
 
 Status CheckFinite(std::span<const float> values, uint64_t first_index) {
   constexpr uint32_t kExponentBits = 0x7F800000;
-  bool has_non_finite = false;
+  uint32_t has_non_finite = 0;  // as wide as the values, which compilers vectorize best
   for (float v : values)
-    has_non_finite |= (std::bit_cast<uint32_t>(v) & kExponentBits) == kExponentBits;
-  if (!has_non_finite) return Ok();
+    has_non_finite |= uint32_t{(std::bit_cast<uint32_t>(v) & kExponentBits) == kExponentBits};
+  if (has_non_finite == 0) return Ok();
   const auto bad_value =
       std::find_if_not(values.begin(), values.end(), [](float v) { return std::isfinite(v); });
   return Status(Code::kMismatch,

@@ -42,36 +42,39 @@ void SetBit(uint8_t* row, size_t at) {
   row[at / 8] = static_cast<uint8_t>(row[at / 8] | 1u << (at % 8));
 }
 
-// The four bytes of `row` from `byte` on as a number. REQUIRES that the row has them.
-uint32_t WordAt(const uint8_t* row, size_t byte) {
-  uint32_t word = 0;
-  std::memcpy(&word, row + byte, sizeof word);
+// The eight bytes of `row` from `byte` on as a number; bytes beyond its end count as 0.
+uint64_t WordAt(std::span<const uint8_t> row, size_t byte) {
+  uint64_t word = 0;
+  if (byte + sizeof word <= row.size()) {
+    std::memcpy(&word, &row[byte], sizeof word);
+  } else {
+    for (size_t i = byte; i < row.size(); ++i) word |= uint64_t{row[i]} << 8 * (i - byte);
+  }
   return word;
 }
 
-// Writes `value` at bit `at` of `row`. REQUIRES that the bits written to are zero, and
-// value < 2^16.
-void PutBits(std::span<uint8_t> row, size_t at, uint32_t value) {
-  const size_t byte = at / 8;
-  uint32_t shifted = value << (at % 8);
-  if (byte + sizeof shifted <= row.size()) {
-    shifted |= WordAt(row.data(), byte);
-    std::memcpy(&row[byte], &shifted, sizeof shifted);
+// Sets the bits of `row` from `byte` on that are set in `word`. REQUIRES that the row has them.
+void SetBits(std::span<uint8_t> row, size_t byte, uint64_t word) {
+  if (byte + sizeof word <= row.size()) {
+    word |= WordAt(row, byte);
+    std::memcpy(&row[byte], &word, sizeof word);
     return;
   }
-  for (size_t i = byte; shifted != 0; ++i, shifted >>= 8) row[i] |= static_cast<uint8_t>(shifted);
+  for (size_t i = byte; word != 0; ++i, word >>= 8) row[i] |= static_cast<uint8_t>(word);
 }
 
-// Reads `bits` bits, at most 16, at bit `at` of `row`.
-uint32_t GetBits(std::span<const uint8_t> row, size_t at, int bits) {
-  const size_t byte = at / 8;
-  uint32_t word = 0;
-  if (byte + sizeof word <= row.size()) {
-    word = WordAt(row.data(), byte);
-  } else {
-    for (size_t i = byte; i < row.size(); ++i) word |= uint32_t{row[i]} << 8 * (i - byte);
-  }
-  return word >> (at % 8) & ((1u << bits) - 1);
+// The low bits of so many positions are written and read at once: they begin at half a byte at the
+// latest, so that they and the bits before them fit into 64 bits.
+constexpr size_t kLowGroup = 4;
+constexpr size_t kMaxLowBits = 12;  // log2(kSparseBlock)
+static_assert(kLowGroup * kMaxLowBits + 4 <= 64);
+
+// Calls use(first, n) for the groups of k positions, the last of which may be shorter.
+template <typename Use>
+void ForLowGroups(size_t k, const Use& use) {
+  size_t first = 0;
+  for (; first + kLowGroup <= k; first += kLowGroup) use(first, kLowGroup);
+  use(first, k - first);
 }
 
 // Writes the ascending positions of a block of `length` elements to `row`. `is_sent` has the same
@@ -83,12 +86,26 @@ void PutPositions(std::span<const uint16_t> positions, std::span<const uint8_t> 
     std::copy(is_sent.begin(), is_sent.end(), row.begin());
     return;
   }
-  const size_t high_bits_at = positions.size() * form.low_bits;
   const uint32_t low_mask = (1u << form.low_bits) - 1;
+  ForLowGroups(positions.size(), [&](size_t first, size_t n) {
+    uint64_t word = 0;
+    for (size_t i = n; i-- > 0;) word = word << form.low_bits | (positions[first + i] & low_mask);
+    const size_t at = first * form.low_bits;
+    SetBits(row, at / 8, word << (at % 8));
+  });
+  const size_t high_bits_at = positions.size() * form.low_bits;
+  uint64_t word = 0;
+  size_t word_at = high_bits_at / 8 * 8;
   for (size_t i = 0; i < positions.size(); ++i) {
-    PutBits(row, i * form.low_bits, positions[i] & low_mask);
-    SetBit(row.data(), high_bits_at + (positions[i] >> form.low_bits) + i);
+    const size_t at = high_bits_at + (positions[i] >> form.low_bits) + i;
+    if (at >= word_at + 64) {
+      SetBits(row, word_at / 8, word);
+      word = 0;
+      word_at = at / 8 * 8;
+    }
+    word |= uint64_t{1} << (at - word_at);
   }
+  SetBits(row, word_at / 8, word);
 }
 
 // Reads positions[0, k) of a block of `length` elements from a row of SparseFormOf(k, length).bytes
@@ -100,15 +117,17 @@ bool GetPositions(std::span<const uint8_t> row, size_t k, size_t length, Positio
   // No form has more bits than a block has elements, so that there is room for all ones.
   if (kernels::ListOnes(row.data(), high_bits_at, form.bits, positions->data()) != k) return false;
   if (form.is_bitmap) return true;
-  int previous_position = -1;
-  for (size_t i = 0; i < k; ++i) {
-    const uint32_t low_part = GetBits(row, i * form.low_bits, form.low_bits);
-    const int position = static_cast<int>(((*positions)[i] - i) << form.low_bits | low_part);
-    if (position <= previous_position || position >= static_cast<int>(length)) return false;
-    (*positions)[i] = static_cast<uint16_t>(position);
-    previous_position = position;
-  }
-  return true;
+  const uint32_t low_mask = (1u << form.low_bits) - 1;
+  ForLowGroups(k, [&](size_t first, size_t n) {
+    const size_t at = first * form.low_bits;
+    uint64_t word = WordAt(row, at / 8) >> (at % 8);
+    for (size_t i = first; i < first + n; ++i, word >>= form.low_bits)
+      (*positions)[i] = static_cast<uint16_t>(((*positions)[i] - i) << form.low_bits |
+                                              (word & low_mask));
+  });
+  uint16_t descends = 0;  // as wide as a position, which compilers vectorize best
+  for (size_t i = 1; i < k; ++i) descends |= uint16_t{(*positions)[i - 1] >= (*positions)[i]};
+  return descends == 0 && (*positions)[k - 1] < length;
 }
 
 // Appends a dense block: all elements of x, 0 in place of those that are not sent.
@@ -290,8 +309,8 @@ Status SparseCode::ReadDenseBlock(uint64_t block, std::span<const uint8_t> body,
              : InvalidBlockError(block, "is dense, but has too few non-zeros for that");
 }
 
-Status SparseCode::ReadBlock(uint64_t block, std::span<const uint8_t> body,
-                             SentValues* sent) const {
+Status SparseCode::ReadPositions(uint64_t block, std::span<const uint8_t> body,
+                                 SentValues* sent) const {
   const size_t k = NumSent(block), length = BlockLength(block);
   const bool sends_floats = values_ == SparseValues::kFloats;
   sent->num_values = k;
@@ -300,10 +319,19 @@ Status SparseCode::ReadBlock(uint64_t block, std::span<const uint8_t> body,
   if (sends_floats && k == length) return ReadDenseBlock(block, body, sent);
   if (sends_floats && IsDenseBlock(k, length))
     return InvalidBlockError(block, "lists positions, but has too many non-zeros for that");
-  const size_t position_bytes = SparseFormOf(k, length).bytes;
-  if (!GetPositions(body.first(position_bytes), k, length, &sent->positions))
+  if (!GetPositions(body.first(SparseFormOf(k, length).bytes), k, length, &sent->positions))
     return InvalidBlockError(block, "does not have " + std::to_string(k) + " ascending positions");
-  const std::span<const uint8_t> coded_values = body.subspan(position_bytes);
+  return Ok();
+}
+
+Status SparseCode::ReadBlock(uint64_t block, std::span<const uint8_t> body,
+                             SentValues* sent) const {
+  TERN_RETURN_IF_ERROR(ReadPositions(block, body, sent));
+  if (sent->num_values == 0 || sent->is_dense) return Ok();
+  const size_t k = sent->num_values;
+  const bool sends_floats = values_ == SparseValues::kFloats;
+  const std::span<const uint8_t> coded_values =
+      body.subspan(SparseFormOf(k, BlockLength(block)).bytes);
   if (!sends_floats && k % 8 != 0 && coded_values.back() >> (k % 8) != 0)
     return InvalidBlockError(block, "has a bit set beyond the last of its values");
   const std::span<float> values = std::span(sent->values).first(k);
@@ -314,9 +342,9 @@ Status SparseCode::ReadBlock(uint64_t block, std::span<const uint8_t> body,
       values[i] = (coded_values[i / 8] >> (i % 8) & 1) != 0 ? pair_.high : pair_.low;
   }
   const auto is_bad = [](float v) { return !std::isfinite(v) || v == 0; };
-  bool has_bad_value = false;
-  for (float v : values) has_bad_value |= is_bad(v);  // a loop that compilers vectorize
-  if (!has_bad_value) return Ok();
+  uint32_t has_bad_value = 0;  // as wide as a value, which compilers vectorize best
+  for (float v : values) has_bad_value |= uint32_t{is_bad(v)};
+  if (has_bad_value == 0) return Ok();
   const auto bad_value = std::find_if(values.begin(), values.end(), is_bad);
   const uint64_t element =
       block * kSparseBlock + sent->positions[static_cast<size_t>(bad_value - values.begin())];
@@ -359,35 +387,43 @@ Status SparseCode::Decode(uint64_t first, uint64_t n, float* x) const {
   return Ok();
 }
 
-// Reads all blocks that send something, and calls use(index of the first element, what is sent).
+// Calls use(index of the first element, what is sent) for all blocks that send something, each of
+// which `read` reads.
 template <typename Use>
-Status SparseCode::ForEachBlock(Use use) const {
+Status SparseCode::ForEachBlock(BlockReader read, Use use) const {
   SentValues sent;
   size_t body_at = 0;
   for (uint64_t block = 0; block < NumBlocks(count_); body_at += BlockBodySize(block++)) {
     if (NumSent(block) == 0) continue;
-    TERN_RETURN_IF_ERROR(ReadBlock(block, bodies_.subspan(body_at, BlockBodySize(block)), &sent));
+    TERN_RETURN_IF_ERROR(
+        (this->*read)(block, bodies_.subspan(body_at, BlockBodySize(block)), &sent));
     use(block * kSparseBlock, sent);
   }
   return Ok();
 }
 
 Status SparseCode::Check() const {
-  return ForEachBlock([](uint64_t, const SentValues&) {});
+  return ForEachBlock(&SparseCode::ReadBlock, [](uint64_t, const SentValues&) {});
 }
 
 Status SparseCode::AppendPositions(std::vector<uint32_t>* positions) const {
-  return ForEachBlock([positions](uint64_t first, const SentValues& sent) {
+  const auto append = [positions](uint64_t first, const SentValues& sent) {
     const auto begin = static_cast<uint32_t>(first);
-    for (uint32_t i = 0; i < sent.num_values; ++i) {
-      if (!sent.is_dense) positions->push_back(begin + sent.positions[i]);
-      if (sent.is_dense && sent.values[i] != 0) positions->push_back(begin + i);
+    if (!sent.is_dense) {
+      const size_t num_before = positions->size();
+      positions->resize(num_before + sent.num_values);
+      uint32_t* const to = positions->data() + num_before;
+      for (size_t i = 0; i < sent.num_values; ++i) to[i] = begin + sent.positions[i];
+      return;
     }
-  });
+    for (uint32_t i = 0; i < sent.num_values; ++i)
+      if (sent.values[i] != 0) positions->push_back(begin + i);
+  };
+  return ForEachBlock(&SparseCode::ReadPositions, append);
 }
 
 Status SparseCode::AddTo(float* sum) const {
-  return ForEachBlock([sum](uint64_t first, const SentValues& sent) {
+  return ForEachBlock(&SparseCode::ReadBlock, [sum](uint64_t first, const SentValues& sent) {
     for (size_t i = 0; i < sent.num_values; ++i)
       sum[first + (sent.is_dense ? i : sent.positions[i])] += sent.values[i];
   });

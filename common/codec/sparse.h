@@ -84,7 +84,8 @@ class SparseCode {
   Status Decode(uint64_t first, uint64_t n, float* x) const;
   // kMismatch if a block is invalid.
   Status Check() const;
-  // Appends the positions of the elements that are not 0, in ascending order.
+  // Appends the positions of the elements that are not 0, in ascending order. Values are checked
+  // only in blocks that do not list positions.
   Status AppendPositions(std::vector<uint32_t>* positions) const;
   // Adds the values to sum[0, count). kMismatch if a block is invalid; the sum then has those of
   // earlier blocks.
@@ -99,10 +100,14 @@ class SparseCode {
   struct SentValues;
   // Reads and checks what a block sends. `body`: the block's positions and values.
   Status ReadBlock(uint64_t block, std::span<const uint8_t> body, SentValues* sent) const;
+  // The same, but the values only of a dense block.
+  Status ReadPositions(uint64_t block, std::span<const uint8_t> body, SentValues* sent) const;
   // Reads the values of a dense block. REQUIRES their number in sent->num_values.
   Status ReadDenseBlock(uint64_t block, std::span<const uint8_t> body, SentValues* sent) const;
+  using BlockReader = Status (SparseCode::*)(uint64_t, std::span<const uint8_t>,
+                                             SentValues*) const;
   template <typename Use>
-  Status ForEachBlock(Use use) const;
+  Status ForEachBlock(BlockReader read, Use use) const;
   // Decodes a block into x[0, BlockLength(block)).
   Status DecodeBlock(uint64_t block, std::span<const uint8_t> body, float* x) const;
 

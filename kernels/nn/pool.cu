@@ -107,7 +107,8 @@ struct MaxForward {
     AsFloats<T, kCount>(raw, value);
 #pragma unroll
     for (uint32_t k = 0; k < kCount; ++k) {
-      if (!(value[k] > largest[k] || isnan(value[k]))) continue;
+      const bool is_nan = value[k] != value[k];
+      if (!(value[k] > largest[k] || is_nan)) continue;
       largest[k] = value[k];
       winner_taps[k] = static_cast<uint16_t>(tap);
     }

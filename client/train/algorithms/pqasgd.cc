@@ -73,8 +73,9 @@ class Pqasgd : public LocalSteps {
         context_.sums.Decode(round, [&](uint32_t, uint64_t first, std::span<const float> mean) {
           outer_step_.AddChange(round, first, mean);
           context_.replica.UpdateMovingAverage(first, mean.size(), round);
+          std::copy_n(context_.replica.parameters() + first, mean.size(),
+                      context_.replica.point() + first);
         }));
-    std::copy_n(context_.replica.parameters(), num_parameters_, context_.replica.point());
     if (at_sync_ == pb::OptimizerState::reset) ResetOptimizer();
     MarkApplied(round);
     return Ok();
