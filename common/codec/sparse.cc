@@ -282,6 +282,9 @@ size_t SparseCode::NumSent(uint64_t block) const {
 size_t SparseCode::BlockLength(uint64_t block) const {
   return std::min(kSparseBlock, count_ - block * kSparseBlock);
 }
+bool SparseCode::IsDense(uint64_t block) const {
+  return values_ == SparseValues::kFloats && NumSent(block) == BlockLength(block);
+}
 size_t SparseCode::BlockBodySize(uint64_t block) const {
   return BodySizeOf(values_, NumSent(block), BlockLength(block));
 }
@@ -295,16 +298,20 @@ struct SparseCode::SentValues {
 };
 
 Status SparseCode::ReadDenseBlock(uint64_t block, std::span<const uint8_t> body,
-                                  SentValues* sent) const {
-  const size_t length = sent->num_values;
-  const std::span<float> x = std::span(sent->values).first(length);
-  sent->is_dense = true;
+                                  float* values) const {
+  const std::span<float> x(values, BlockLength(block));
   ReadFloats(body, x);
   TERN_RETURN_IF_ERROR(CheckFinite(x, block * kSparseBlock).Within("sparse code"));
-  const auto is_minus_zero = [](float v) { return v == 0 && std::signbit(v); };
-  if (std::any_of(x.begin(), x.end(), is_minus_zero)) return InvalidBlockError(block, "has a -0");
-  const auto num_nonzeros = length - static_cast<size_t>(std::count(x.begin(), x.end(), 0.0f));
-  return IsDenseBlock(num_nonzeros, length)
+  constexpr uint32_t kMinusZero = 0x80000000;
+  uint32_t has_minus_zero = 0, num_zeros = 0;
+  for (float v : x) {
+    const auto bits = std::bit_cast<uint32_t>(v);
+    has_minus_zero |= uint32_t{bits == kMinusZero};
+    num_zeros += uint32_t{bits == 0};
+  }
+  if (has_minus_zero != 0) return InvalidBlockError(block, "has a -0");
+  const auto length = static_cast<uint32_t>(x.size());
+  return IsDenseBlock(length - num_zeros, length)
              ? Ok()
              : InvalidBlockError(block, "is dense, but has too few non-zeros for that");
 }
@@ -312,12 +319,11 @@ Status SparseCode::ReadDenseBlock(uint64_t block, std::span<const uint8_t> body,
 Status SparseCode::ReadPositions(uint64_t block, std::span<const uint8_t> body,
                                  SentValues* sent) const {
   const size_t k = NumSent(block), length = BlockLength(block);
-  const bool sends_floats = values_ == SparseValues::kFloats;
   sent->num_values = k;
-  sent->is_dense = false;
+  sent->is_dense = IsDense(block);
   if (k == 0) return Ok();
-  if (sends_floats && k == length) return ReadDenseBlock(block, body, sent);
-  if (sends_floats && IsDenseBlock(k, length))
+  if (sent->is_dense) return ReadDenseBlock(block, body, sent->values.data());
+  if (values_ == SparseValues::kFloats && IsDenseBlock(k, length))
     return InvalidBlockError(block, "lists positions, but has too many non-zeros for that");
   if (!GetPositions(body.first(SparseFormOf(k, length).bytes), k, length, &sent->positions))
     return InvalidBlockError(block, "does not have " + std::to_string(k) + " ascending positions");
@@ -354,12 +360,9 @@ Status SparseCode::ReadBlock(uint64_t block, std::span<const uint8_t> body,
 }
 
 Status SparseCode::DecodeBlock(uint64_t block, std::span<const uint8_t> body, float* x) const {
+  if (IsDense(block)) return ReadDenseBlock(block, body, x);
   SentValues sent;
   TERN_RETURN_IF_ERROR(ReadBlock(block, body, &sent));
-  if (sent.is_dense) {
-    std::copy_n(sent.values.data(), sent.num_values, x);
-    return Ok();
-  }
   std::fill_n(x, BlockLength(block), 0.0f);
   for (size_t i = 0; i < sent.num_values; ++i) x[sent.positions[i]] = sent.values[i];
   return Ok();

@@ -92,18 +92,19 @@ class SparseCode {
   Status AddTo(float* sum) const;
 
  private:
-  // NumSent and BlockLength are k and L of the comment at the top of this file. BlockBodySize: the
-  // bytes of a block without its directory entry.
+  // NumSent and BlockLength are k and L of the comment at the top of this file; IsDense says whether
+  // the block is dense. BlockBodySize: the bytes of a block without its directory entry.
   size_t NumSent(uint64_t block) const;
   size_t BlockLength(uint64_t block) const;
+  bool IsDense(uint64_t block) const;
   size_t BlockBodySize(uint64_t block) const;
   struct SentValues;
   // Reads and checks what a block sends. `body`: the block's positions and values.
   Status ReadBlock(uint64_t block, std::span<const uint8_t> body, SentValues* sent) const;
   // The same, but the values only of a dense block.
   Status ReadPositions(uint64_t block, std::span<const uint8_t> body, SentValues* sent) const;
-  // Reads the values of a dense block. REQUIRES their number in sent->num_values.
-  Status ReadDenseBlock(uint64_t block, std::span<const uint8_t> body, SentValues* sent) const;
+  // Reads the values of a dense block to values[0, BlockLength(block)).
+  Status ReadDenseBlock(uint64_t block, std::span<const uint8_t> body, float* values) const;
   using BlockReader = Status (SparseCode::*)(uint64_t, std::span<const uint8_t>,
                                              SentValues*) const;
   template <typename Use>
