@@ -5,7 +5,9 @@
 #   asynchrony      does delay compensation help tuned rates?
 #   outer           p = 32 with an outer optimizer; on MNIST, whose folder is --data
 #   outer_cifar10   the same with ResNet-20 on CIFAR-10, whose folder is --data
-# on LeNet, and but for the last two on Fashion-MNIST. It stops after two hours, or at any time, and continues later,
+#   few_bits        how many bits, and in which layers? with the same
+#   pipelining      what does OD-SGD need besides its pipeline? with the same
+# on LeNet and Fashion-MNIST where nothing else is said. It stops after two hours, or at any time, and continues later,
 # on another machine, too, with --record FILE: the file with the figures of finished runs (those in bench/results).
 #   scripts/experiments/claim.sh NAME [OPTIONS]     --help lists them
 # TERN_BUILD_DIR=FOLDER uses the programs of that build, of the target mutants, instead of building them.
@@ -13,7 +15,7 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 source scripts/lib/programs.sh
 
-names='linear_speedup clip local_steps dgc asynchrony outer outer_cifar10'
+names='linear_speedup clip local_steps dgc asynchrony outer outer_cifar10 few_bits pipelining'
 name=${1:-}
 case " $names " in
   *" $name "*) shift ;;

@@ -187,6 +187,18 @@ def judge_mutants(found, base, value, digits):
     return all(told), report.table(("planted fault", "seeds", f"against {base}", "95 % interval", "p (Holm)", ""), cells)
 
 
+def judge_statements(told, stated):
+    """Takes what a paper says: (statement, its values, the p-value of the test that it holds, that of the test of its contrary). Returns
+    the verdict, and the table. The paper holds if every statement does, and is contradicted if one is. Both families of tests have
+    Holm's correction. `told`: whether the table has power."""
+    holds, contrary = (student.holm([statement[i] for statement in stated]) for i in (2, 3))
+    cells = [(name, len(values), mean_text(values, 2), interval_text(values, 2), f"{p:.2g}", f"{q:.2g}",
+              "holds" if p < LEVEL else "contradicted" if q < LEVEL else UNDECIDED)
+             for (name, values, *_), p, q in zip(stated, holds, contrary)]
+    verdict = NO_POWER if not told else CONTRADICTED if min(contrary) < LEVEL else HOLDS if max(holds) < LEVEL else UNDECIDED
+    return verdict, report.table(("statement", "seeds", "points", "95 % interval", "p (Holm)", "p of the contrary", ""), cells)
+
+
 def parse(claim, argv):
     parser = paired.UsageParser(prog=os.environ.get("TERN_EXPERIMENT", claim.name), allow_abbrev=False,
                                 description=f"{claim.title}. Finished runs are not repeated.")

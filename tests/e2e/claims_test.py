@@ -22,7 +22,9 @@ sys.path.insert(0, str(SOURCE / "scripts/experiments"))
 import asynchrony  # noqa: E402: found by the line above
 import claims  # noqa: E402
 import dgc  # noqa: E402
+import few_bits  # noqa: E402
 import linear_speedup  # noqa: E402
+import pipelining  # noqa: E402
 import student  # noqa: E402
 
 # Writes the figures and the curve that a run would write.
@@ -143,9 +145,38 @@ class Claims(unittest.TestCase):
 
     def test_every_claim_lists_its_runs(self):
         for name, runs in (("clip", (1 + 36 + 2) * 5), ("local_steps", (3 + 77 + 2) * 5), ("dgc", 120), ("linear_speedup", 53 * 5), ("outer", 12 * 5),
-                           ("outer_cifar10", 8 * 3)):
+                           ("outer_cifar10", 8 * 3), ("few_bits", (15 + 2) * 3), ("pipelining", (1 + 8 + 1 + 2) * 3)):
             self.assertEqual(len(self.run_claim(name, "--dry_run").splitlines()), runs, name)
         self.assertIn("expected one of", self.run_claim("clap", code=64))
+
+    def test_statements_hold_together_and_are_contradicted_alone(self):
+        gap_of = {few_bits.BASE: 0, few_bits.FAULTY: 0.4, "qsgd, 2 bits, 128": 1.6, few_bits.CONV_ONLY: 1.5}
+
+        def figures(gaps):
+            def of(row, seed):
+                gap = gaps.get(row.name, 2 if row.fault_in else 0.02) + seed / 1000 * (row.name != few_bits.BASE)
+                return {"train_loss": 0.2 + gap / 100, "test_loss": 0.3, "accuracy": 0.9 - gap / 100}
+            return of
+        text, runs = self.judge(few_bits.CLAIM, figures(gap_of))
+        self.assertEqual(runs, 51)
+        self.assertRegex(text, "^# .*: the paper holds\n")
+        text, _ = self.judge(few_bits.CLAIM, figures(gap_of | {"qsgd, 8 bits, 512": 0.7}))
+        self.assertRegex(text, "^# .*: the paper is contradicted\n")
+        self.assertRegex(text, r"qsgd, 8 bits, 512 is at most 0.5 points below fp32 +\| 3 +\| \+0.70 .*\| contradicted")
+        self.assertRegex(text, r"2 bits are at least 1.0 points below fp32 .*\| holds")
+
+    def test_pipelining_asks_for_all_that_the_paper_says(self):
+        def figures(gaps):
+            def of(row, seed):
+                gap = gaps.get(row.name, 2 if row.fault_in else 0) + seed / 1000 * (1 + len(row.name) % 3)
+                return {"train_loss": 0.2 + gap / 100, "test_loss": 0.3, "accuracy": 0.9 - gap / 100}
+            return of
+        paper = {pipelining.name_of(0, updater): 0.4 for updater in pipelining.UPDATERS}
+        paper |= {pipelining.name_of(5, updater): 0.2 * (updater not in pipelining.COMPENSATED) for updater in pipelining.UPDATERS}
+        self.assertRegex(self.judge(pipelining.CLAIM, figures(paper))[0], "^# .*: the paper holds\n")
+        text, runs = self.judge(pipelining.CLAIM, figures(paper | {pipelining.name_of(0, "dcasgd_c"): 0.05}))
+        self.assertEqual(runs, 36)
+        self.assertRegex(text, "^# .*: the paper is contradicted\n")
 
     def test_steps_to_a_loss_lie_between_evaluations(self):
         steps = linear_speedup.steps_to_loss({"curve": [[100, 2 * linear_speedup.LOSS], [200, linear_speedup.LOSS / 2]]})
