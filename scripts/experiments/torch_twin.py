@@ -32,6 +32,7 @@ KNOWN = {
     "schedule": {"name", "learning_rate", "warmup_steps"},
     "weight_decay": {"rate"},
 }
+TRAINING_FILES, TEST_FILES = [f"data_batch_{i}.bin" for i in range(1, 6)], ["test_batch.bin"]
 
 
 def parse():
@@ -189,49 +190,67 @@ def evaluate(net, images, labels, augmentation):
     return loss / len(images), correct / len(images)
 
 
-def train(net, job):
-    """Returns the curve: [{step, train_loss, test_loss, accuracy}]."""
-    images, labels = cifar10(job["data"]["dir"], [f"data_batch_{i}.bin" for i in range(1, 6)])
-    test_images, test_labels = cifar10(job["data"]["dir"], ["test_batch.bin"])
+def epoch_of(job, images):
+    """Returns the steps of an epoch; rounds up, because the last batch is smaller."""
+    return -(-len(images) // job["train"]["batch_total"])
+
+
+def train(net, job, images, labels, steps, rank=0, workers=1, forward=None):
+    """Trains with the batches of a rank: equal parts of the job's batches, if all ranks have the same seed. Yields the loss of each
+    step after it. `forward`: the net as it is called, if not itself."""
     augmentation, optimizer = Augmentation(job["data"]), optimizer_of(net, job["train"])
-    size = job["train"]["batch_total"]
-    epoch = -(-len(images) // size)  # rounds up, because the last batch is smaller
-    steps = job["train"]["epochs"] * epoch
-    curve, losses = [], []
+    size, epoch = job["train"]["batch_total"], epoch_of(job, images)
     for step in range(steps):
         if step % epoch == 0:
             order = torch.randperm(len(images))
         chosen = order[step % epoch * size:][:size]
+        chosen = chosen[len(chosen) * rank // workers:len(chosen) * (rank + 1) // workers]
         for group in optimizer.param_groups:
             group["lr"] = rate_at(step, steps, job["train"]["schedule"])
         batch = augmentation.training(images[chosen]).contiguous(memory_format=torch.channels_last)
-        loss = net.loss(net(batch), labels[chosen])
+        loss = net.loss((forward or net)(batch), labels[chosen])
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         optimizer.step()
-        losses.append(float(loss.detach()))
-        if step % epoch == epoch - 1:
+        yield float(loss.detach())
+
+
+def curve_of(net, job):
+    """Trains. Returns the curve: [{step, train_loss, test_loss, accuracy}]."""
+    images, labels = cifar10(job["data"]["dir"], TRAINING_FILES)
+    test_images, test_labels = cifar10(job["data"]["dir"], TEST_FILES)
+    epoch, augmentation = epoch_of(job, images), Augmentation(job["data"])
+    curve, losses = [], []
+    for step, loss in enumerate(train(net, job, images, labels, job["train"]["epochs"] * epoch), 1):
+        losses.append(loss)
+        if step % epoch == 0:
             test_loss, accuracy = evaluate(net, test_images, test_labels, augmentation)
-            curve.append({"step": step + 1, "train_loss": sum(losses) / len(losses), "test_loss": test_loss, "accuracy": accuracy})
+            curve.append({"step": step, "train_loss": sum(losses) / len(losses), "test_loss": test_loss, "accuracy": accuracy})
             losses = []
             print(json.dumps(curve[-1]), flush=True)
     return curve
 
 
-def main():
-    options = parse()
-    job = job_of(options.job, options.set)
+def net_of(job, tern):
+    """Returns the job's network with the job's initial distributions and seed."""
     model = job["model"]
     words = [f"--{key}={model[name]}" for key, name in (("channels", "input_channels"), ("height", "input_height"),
                                                         ("width", "input_width"), ("classes", "classes"))]
-    net_def = json.loads(subprocess.run([options.tern, "model", model["name"], *words, "--json"], check=True, text=True,
+    net_def = json.loads(subprocess.run([tern, "model", model["name"], *words, "--json"], check=True, text=True,
                                         stdout=subprocess.PIPE).stdout)
-    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", os.cpu_count())))
     torch.manual_seed(job["seed"])
     net = torch_net.TorchNet(net_def).to(memory_format=torch.channels_last)  # the faster format on CPUs
     initialize(net, net_def)
+    return net
+
+
+def main():
+    options = parse()
+    job = job_of(options.job, options.set)
+    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", os.cpu_count())))
+    net = net_of(job, options.tern)
     begin = time.monotonic()
-    curve = train(net, job)
+    curve = curve_of(net, job)
     told = {"code": 0, "accuracy": curve[-1]["accuracy"], "curve": curve, "train_s": time.monotonic() - begin,
             "torch": torch.__version__, "threads": torch.get_num_threads()}
     (options.out / "twin.json").write_text(json.dumps(told, indent=1))
