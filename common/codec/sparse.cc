@@ -1,5 +1,5 @@
 // Writes, checks and reads the wire format of the sparse codecs (sparse.h): a directory, and for
-// each block positions, as a bitmap or by Elias-Fano coding (Elias 1974), and values.
+// each block positions (sparse_positions.h) and values.
 #include "common/codec/sparse.h"
 
 #include <algorithm>
@@ -10,6 +10,7 @@
 #include <string>
 
 #include "common/codec/float_sum.h"
+#include "common/codec/sparse_positions.h"
 #include "kernels/codes/sparse.h"
 #include "kernels/codes/sparse_math.h"
 
@@ -17,14 +18,12 @@ namespace tern::codec {
 namespace {
 
 using kernels::IsDenseBlock;
-using kernels::SparseForm;
 using kernels::SparseFormOf;
 constexpr size_t kEntryBytes = kernels::kSparseEntryBytes;
 static_assert(kSparseBlock == kernels::kSparseBlock);
 constexpr size_t kPairBytes = 2 * sizeof(float);
 
 using Block = std::array<float, kSparseBlock>;
-using Positions = std::array<uint16_t, kSparseBlock + kernels::kListRoom>;
 
 uint64_t NumBlocks(uint64_t count) { return (count + kSparseBlock - 1) / kSparseBlock; }
 size_t PairSize(SparseValues values) { return values == SparseValues::kPair ? kPairBytes : 0; }
@@ -42,94 +41,6 @@ void SetBit(uint8_t* row, size_t at) {
   row[at / 8] = static_cast<uint8_t>(row[at / 8] | 1u << (at % 8));
 }
 
-// The eight bytes of `row` from `byte` on as a number; bytes beyond its end count as 0.
-uint64_t WordAt(std::span<const uint8_t> row, size_t byte) {
-  uint64_t word = 0;
-  if (byte + sizeof word <= row.size()) {
-    std::memcpy(&word, &row[byte], sizeof word);
-  } else {
-    for (size_t i = byte; i < row.size(); ++i) word |= uint64_t{row[i]} << 8 * (i - byte);
-  }
-  return word;
-}
-
-// Sets the bits of `row` from `byte` on that are set in `word`. REQUIRES that the row has them.
-void SetBits(std::span<uint8_t> row, size_t byte, uint64_t word) {
-  if (byte + sizeof word <= row.size()) {
-    word |= WordAt(row, byte);
-    std::memcpy(&row[byte], &word, sizeof word);
-    return;
-  }
-  for (size_t i = byte; word != 0; ++i, word >>= 8) row[i] |= static_cast<uint8_t>(word);
-}
-
-// The low bits of so many positions are written and read at once: they begin at half a byte at the
-// latest, so that they and the bits before them fit into 64 bits.
-constexpr size_t kLowGroup = 4;
-constexpr size_t kMaxLowBits = 12;  // log2(kSparseBlock)
-static_assert(kLowGroup * kMaxLowBits + 4 <= 64);
-
-// Calls use(first, n) for the groups of k positions, the last of which may be shorter.
-template <typename Use>
-void ForLowGroups(size_t k, const Use& use) {
-  size_t first = 0;
-  for (; first + kLowGroup <= k; first += kLowGroup) use(first, kLowGroup);
-  use(first, k - first);
-}
-
-// Writes the ascending positions of a block of `length` elements to `row`. `is_sent` has the same
-// positions as a bitmap. REQUIRES that all bits of the row are zero.
-void PutPositions(std::span<const uint16_t> positions, std::span<const uint8_t> is_sent,
-                  size_t length, std::span<uint8_t> row) {
-  const SparseForm form = SparseFormOf(positions.size(), length);
-  if (form.is_bitmap) {
-    std::copy(is_sent.begin(), is_sent.end(), row.begin());
-    return;
-  }
-  const uint32_t low_mask = (1u << form.low_bits) - 1;
-  ForLowGroups(positions.size(), [&](size_t first, size_t n) {
-    uint64_t word = 0;
-    for (size_t i = n; i-- > 0;) word = word << form.low_bits | (positions[first + i] & low_mask);
-    const size_t at = first * form.low_bits;
-    SetBits(row, at / 8, word << (at % 8));
-  });
-  const size_t high_bits_at = positions.size() * form.low_bits;
-  uint64_t word = 0;
-  size_t word_at = high_bits_at / 8 * 8;
-  for (size_t i = 0; i < positions.size(); ++i) {
-    const size_t at = high_bits_at + (positions[i] >> form.low_bits) + i;
-    if (at >= word_at + 64) {
-      SetBits(row, word_at / 8, word);
-      word = 0;
-      word_at = at / 8 * 8;
-    }
-    word |= uint64_t{1} << (at - word_at);
-  }
-  SetBits(row, word_at / 8, word);
-}
-
-// Reads positions[0, k) of a block of `length` elements from a row of SparseFormOf(k, length).bytes
-// bytes. Returns false if the row is invalid.
-bool GetPositions(std::span<const uint8_t> row, size_t k, size_t length, Positions* positions) {
-  const SparseForm form = SparseFormOf(k, length);
-  const size_t high_bits_at = form.is_bitmap ? 0 : k * form.low_bits;
-  if (form.bits % 8 != 0 && row.back() >> (form.bits % 8) != 0) return false;
-  // No form has more bits than a block has elements, so that there is room for all ones.
-  if (kernels::ListOnes(row.data(), high_bits_at, form.bits, positions->data()) != k) return false;
-  if (form.is_bitmap) return true;
-  const uint32_t low_mask = (1u << form.low_bits) - 1;
-  ForLowGroups(k, [&](size_t first, size_t n) {
-    const size_t at = first * form.low_bits;
-    uint64_t word = WordAt(row, at / 8) >> (at % 8);
-    for (size_t i = first; i < first + n; ++i, word >>= form.low_bits)
-      (*positions)[i] = static_cast<uint16_t>(((*positions)[i] - i) << form.low_bits |
-                                              (word & low_mask));
-  });
-  uint16_t descends = 0;  // as wide as a position, which compilers vectorize best
-  for (size_t i = 1; i < k; ++i) descends |= uint16_t{(*positions)[i - 1] >= (*positions)[i]};
-  return descends == 0 && (*positions)[k - 1] < length;
-}
-
 // Appends a dense block: all elements of x, 0 in place of those that are not sent.
 void AppendDenseBlock(std::span<const float> x, std::span<const uint8_t> is_sent,
                       std::vector<uint8_t>* out) {
@@ -145,7 +56,7 @@ size_t AppendBlock(SparseValues values, std::span<const float> x, float threshol
   std::array<uint8_t, kSparseBlock / 8> bits;
   kernels::PackAtLeast(x.data(), x.size(), threshold, bits.data());
   const std::span<const uint8_t> is_sent = std::span(bits).first(ByteCount(x.size()));
-  Positions positions;
+  SparsePositions positions;
   const size_t k = kernels::ListOnes(is_sent.data(), 0, x.size(), positions.data());
   const bool sends_floats = values == SparseValues::kFloats;
   if (k == 0) return 0;
@@ -293,7 +204,7 @@ size_t SparseCode::BlockBodySize(uint64_t block) const {
 struct SparseCode::SentValues {
   size_t num_values = 0;
   bool is_dense = false;
-  Positions positions;
+  SparsePositions positions;
   Block values;
 };
 

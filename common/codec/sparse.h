@@ -92,7 +92,7 @@ class SparseCode {
   Status AddTo(float* sum) const;
 
  private:
-  // NumSent and BlockLength are k and L of the comment at the top of this file; IsDense says whether
+  // NumSent and BlockLength are k and L of the comment at the top of this file. IsDense: whether
   // the block is dense. BlockBodySize: the bytes of a block without its directory entry.
   size_t NumSent(uint64_t block) const;
   size_t BlockLength(uint64_t block) const;
@@ -105,8 +105,7 @@ class SparseCode {
   Status ReadPositions(uint64_t block, std::span<const uint8_t> body, SentValues* sent) const;
   // Reads the values of a dense block to values[0, BlockLength(block)).
   Status ReadDenseBlock(uint64_t block, std::span<const uint8_t> body, float* values) const;
-  using BlockReader = Status (SparseCode::*)(uint64_t, std::span<const uint8_t>,
-                                             SentValues*) const;
+  using BlockReader = Status (SparseCode::*)(uint64_t, std::span<const uint8_t>, SentValues*) const;
   template <typename Use>
   Status ForEachBlock(BlockReader read, Use use) const;
   // Decodes a block into x[0, BlockLength(block)).

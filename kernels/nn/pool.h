@@ -13,8 +13,8 @@
 namespace tern::kernels {
 
 // winner[i] is the index of the maximum in the window of output i, counted row by row; the lowest
-// index of equal maxima. The maximum of elements that include NaN is NaN, at the highest index of a
-// NaN, so that a net that has diverged shows it. The forward pass writes winner[i], and the backward
+// index of equal maxima. The maximum of elements with a NaN is NaN, at the highest index of a NaN,
+// so that a net that has diverged shows it. The forward pass writes winner[i], and the backward
 // pass reads it. `winner` may be null if there is no backward pass.
 void MaxPoolForward(const DeviceSlide& slide, const float* x, float* y, uint16_t* winner);
 void MaxPoolBackward(const DeviceSlide& slide, const float* dy, const uint16_t* winner, float* dx);

@@ -1,4 +1,4 @@
-"""What OD-SGD needs besides its pipeline (OD-SGD, table 6 and section 3.3): the paper has 0.35 points less without a warm-up than with one
+"""What OD-SGD needs besides its pipeline (OD-SGD, table 6): the paper has 0.35 points less without a warm-up than with one
 of 5 epochs, which is as good as ssgd, and a local updater with delay compensation better than one without."""
 import itertools
 import pathlib

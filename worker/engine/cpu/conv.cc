@@ -87,8 +87,8 @@ class Conv : public Layer {
                                    any_weight_desc_, bias_.desc, OutputDesc(variant, false),
                                    window_.strides, window_.dilates, window_.pad_begin,
                                    window_.pad_end);
-      return ForwardConv::primitive_desc(desc, Program::Attributes(),
-                                         program->engine(), kAllowEmpty);
+      return ForwardConv::primitive_desc(desc, Program::Attributes(), program->engine(),
+                                         kAllowEmpty);
     });
     input_ = program->Convert(inputs[0], forward_.src_desc());
     output_ = program->NewValue(forward_.dst_desc());

@@ -34,8 +34,7 @@ class Dense : public Layer {
         spec_.is_training ? dnnl::prop_kind::forward_training : dnnl::prop_kind::forward_inference;
     const ForwardProduct::desc desc(prop_kind, flat_input_factor_, weight_factor_, bias_.desc,
                                     flat_output_);
-    forward_ =
-        ForwardProduct::primitive_desc(desc, Program::Attributes(), program->engine());
+    forward_ = ForwardProduct::primitive_desc(desc, Program::Attributes(), program->engine());
     input_ = program->Convert(Reinterpret(flat_input_, program->Convert(inputs[0], input_image_)),
                               flat_input_factor_);
     weight_in_factor_type_ = program->Convert(weight_, weight_factor_);

@@ -60,8 +60,8 @@ WindowGeometry WindowGeometryOf(const Def& def, const models::ImageDims& input) 
   return geometry;
 }
 
-// Appends a step that applies a ReLU to `value`, in place. oneDNN's own ReLU is not used, neither as
-// a primitive nor at the end of another: it makes NaN 0, which hides that a net has diverged.
+// Appends a step that applies a ReLU to `value`, in place. oneDNN's own ReLU is not used, neither
+// as a primitive nor at the end of another: it makes NaN 0, which hides that a net has diverged.
 void AddRelu(Program* program, const Value& value);
 // Appends the backward step of such a ReLU. Returns `gradient` where `output` is above 0, else 0,
 // in the memory layout of `output`.

@@ -88,9 +88,7 @@ void CpuNet::Plan(std::string* where) {
   using Planner = NetPlanner<Program, Layer, Value>;
   const Planner::Backend backend{
       [](const LayerSpec& spec) { return FindLayerKind(spec.def->kind_case())->make(spec); },
-      [this](const Value& a, const Value& b) {
-        return program_.AddSum(a, b);
-      },
+      [this](const Value& a, const Value& b) { return program_.AddSum(a, b); },
       [where](const std::string& layer) { *where = layer; }};
   Planner(&program_, backend, PlanInput()).Plan(layers_);
   *where = "the arena";
