@@ -44,15 +44,27 @@ void FillManySigns(const Rotation& rotation, uint64_t begin, size_t n, uint32_t*
   }
 }
 
-// Returns v times the signs of elements [i, i + Lanes) of the block. REQUIRES `i` to be a multiple
-// of the number of lanes.
+// Returns numbers whose first bits are set where the signs of elements [i, i + Lanes) of the block
+// are negative. REQUIRES `i` to be a multiple of the number of lanes.
 template <class D, class V = hn::Vec<D>>
-HWY_INLINE V TimesSigns(D d, V v, const uint32_t* signs, size_t i) {
+HWY_INLINE V SignsInFirstBits(D d, const uint32_t* signs, size_t i) {
   const hn::RebindToUnsigned<D> du;
   const auto word = hn::Set(du, signs[i / 32]);
   const auto last_bit = hn::Set(du, static_cast<uint32_t>(31 - i % 32));
-  const auto first_bits = hn::Shl(word, hn::Sub(last_bit, hn::Iota(du, 0)));
-  return hn::Xor(v, hn::BitCast(d, hn::And(first_bits, hn::Set(du, 0x80000000))));
+  return hn::BitCast(d, hn::Shl(word, hn::Sub(last_bit, hn::Iota(du, 0))));
+}
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V FirstBit(D d) {
+  return hn::BitCast(d, hn::Set(hn::RebindToUnsigned<D>(), 0x80000000));
+}
+// Returns v times the signs, and a factor above 0 times the signs.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V TimesSigns(D d, V v, const uint32_t* signs, size_t i) {
+  return hn::Xor(v, hn::And(SignsInFirstBits(d, signs, i), FirstBit(d)));
+}
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V FactorTimesSigns(D d, float factor, const uint32_t* signs, size_t i) {
+  return hn::OrAnd(hn::Set(d, factor), SignsInFirstBits(d, signs, i), FirstBit(d));
 }
 
 // Returns a + b in the lanes whose number has not the bit `distance`, and a - b in the others, for
@@ -128,9 +140,10 @@ class BlockRotation {
       V v[kVectors];
 #pragma GCC unroll 16
       for (size_t k = 0; k < kVectors; ++k) {
-        v[k] = hn::LoadU(d, x + at + k * num_lanes);
-        if constexpr (with_signs) v[k] = TimesSigns(d, v[k], signs + at / 32, k * num_lanes);
-        v[k] = StagesWithinVector(d, hn::Mul(v[k], hn::Set(d, factor)));
+        auto signed_factor = hn::Set(d, factor);
+        if constexpr (with_signs)
+          signed_factor = FactorTimesSigns(d, factor, signs + at / 32, k * num_lanes);
+        v[k] = StagesWithinVector(d, hn::Mul(hn::LoadU(d, x + at + k * num_lanes), signed_factor));
       }
       StagesOfVectors<kVectors>(d, v);
 #pragma GCC unroll 16
