@@ -82,7 +82,8 @@ def run(options, net, arm, seed):
     place = processes.Namespaces(WORKERS, options.rate_mbit, limits_all=True)
     try:
         curve = tern(place, options, net, TERN[arm], seed) if arm in TERN else pytorch(place, options, net, PYTORCH[arm], seed)
-        return {"curve": curve, "in_gb": gigabytes(place)[0], "out_gb": gigabytes(place)[1]}
+        in_gb, out_gb = gigabytes(place)
+        return {"curve": curve, "in_gb": in_gb, "out_gb": out_gb}
     finally:
         place.close()
 
