@@ -76,10 +76,11 @@ if(TERN_TOGETHER AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   set(TERN_TESTS_PRECOMPILE ON)
 endif()
 
-# tern_test_options(TARGET): how tests are compiled: hardly optimized, which takes half the time. The tested libraries
-# are not affected.
+# tern_test_options(TARGET): how tests are compiled: not optimized, which takes half the time, with sanitizers or without.
+# The tested libraries are not affected.
+set(TERN_TEST_OPTIONS $<$<CONFIG:Release,RelWithDebInfo>:-O0>)
 function(tern_test_options target)
-  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O0>)
+  target_compile_options(${target} PRIVATE ${TERN_TEST_OPTIONS})
   if(NOT TERN_TESTS_PRECOMPILE)
     return()
   endif()
@@ -93,7 +94,7 @@ function(tern_test_options target)
       set_target_properties(tern_test_headers PROPERTIES
         CXX_COMPILER_LAUNCHER "${CMAKE_SOURCE_DIR}/cmake/without_old_output.sh;${CMAKE_CXX_COMPILER_LAUNCHER}")
     endif()
-    target_compile_options(tern_test_headers PRIVATE $<$<CONFIG:Release>:-O0>)
+    target_compile_options(tern_test_headers PRIVATE ${TERN_TEST_OPTIONS})
     target_precompile_headers(tern_test_headers PRIVATE ${TERN_TEST_HEADERS} <proto/job.pb.h> <proto/wire.pb.h>)
   endif()
   target_compile_options(${target} PRIVATE -fpch-preprocess)

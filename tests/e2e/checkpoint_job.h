@@ -88,12 +88,17 @@ inline void ExpectResumes(TestJob& job, const JobOptions& options, const std::st
             std::string::npos);
 }
 
-// The bytes of all files of all checkpoints, by path.
+// The bytes of the files of all complete checkpoints, by path. A start removes what a kill has left
+// of an incomplete one.
 inline std::map<std::string, std::string> CheckpointFilesOf(const TestJob& job) {
   std::map<std::string, std::string> bytes_by_path;
   for (const auto& entry :
        std::filesystem::recursive_directory_iterator(job.output_dir() + "/checkpoints")) {
-    if (entry.is_regular_file()) bytes_by_path[entry.path()] = ReadFile(entry.path());
+    std::filesystem::path manifest = entry.path();
+    manifest.replace_extension(".json");
+    const bool is_complete = std::filesystem::exists(manifest);
+    if (entry.is_regular_file() && is_complete)
+      bytes_by_path[entry.path()] = ReadFile(entry.path());
   }
   return bytes_by_path;
 }
