@@ -58,8 +58,9 @@ TEST(Doctor, NamesTheProgramThatHasThePort) {
   ASSERT_TRUE(listener.ok());
   TestProgram& doctor = job.StartTern({"doctor", job.job_file()});
   EXPECT_EQ(doctor.Wait(), 69);
+  const std::string name_in_kernel = std::string("tools_programs_test").substr(0, 15);
   const std::string sentence = Cat("port of server 0: saw that 127.0.0.1:", job.port(0),
-                                   " is taken by tools_test (process ", getpid(), ")");
+                                   " is taken by ", name_in_kernel, " (process ", getpid(), ")");
   EXPECT_THAT(doctor.out(), HasSubstr("bad   " + sentence));
   EXPECT_THAT(doctor.err(), HasSubstr("the job cannot run here: " + sentence));
 }
