@@ -58,6 +58,7 @@ TEST(Doctor, NamesTheProgramThatHasThePort) {
   ASSERT_TRUE(listener.ok());
   TestProgram& doctor = job.StartTern({"doctor", job.job_file()});
   EXPECT_EQ(doctor.Wait(), 69);
+  // The kernel keeps 15 characters of a program's name.
   const std::string name_in_kernel = std::string("tools_programs_test").substr(0, 15);
   const std::string sentence = Cat("port of server 0: saw that 127.0.0.1:", job.port(0),
                                    " is taken by ", name_in_kernel, " (process ", getpid(), ")");
