@@ -192,7 +192,8 @@ def describe_planning(figures):
     planning = figures["planning"]
     loops = planning["own_loops"]
     return (f"{planning['graphs']} of {planning['segments']} graphs, {planning['graph_nodes']} nodes; {planning['plans_loaded']} plans loaded, "
-            f"{planning['plans_chosen']} chosen in {planning['plan_seconds']:.3g} s; {planning['fused_norms']} norms fused; "
+            f"{planning['plans_chosen']} chosen in {planning['plan_seconds']:.3g} s; {planning['fused_norms']} norms fused before, "
+            f"{planning['norms_in_readers']} behind; "
             + (f"OWN LOOPS for {len(loops)} passes: {'; '.join(loops[:3])}" if loops else "no own loops"))
 
 

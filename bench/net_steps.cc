@@ -232,7 +232,8 @@ std::string PlanningJson(const Planning& planning) {
       "{\"segments\": ", planning.segments, ", \"graphs\": ", planning.graphs,
       ", \"graph_nodes\": ", planning.graph_nodes, ", \"plans_loaded\": ", planning.plans_loaded,
       ", \"plans_chosen\": ", planning.plans_chosen, ", \"plan_seconds\": ", planning.plan_seconds,
-      ", \"fused_norms\": ", planning.fused_norms, ", \"own_loops\": [", loops, "]}");
+      ", \"fused_norms\": ", planning.fused_norms,
+      ", \"norms_in_readers\": ", planning.norms_in_readers, ", \"own_loops\": [", loops, "]}");
 }
 
 void MeasureAndPrint(const Setting& setting, Trainer* trainer) {

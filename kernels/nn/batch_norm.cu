@@ -145,8 +145,17 @@ struct ScaleSetter {
     const double inverse = 1 / sqrt(variance + norm.epsilon);
     state.mean[c] = static_cast<float>(mean);
     state.inverse[c] = static_cast<float>(inverse);
+    if (state.rounded != nullptr) return SetRounded(c, inputs.gamma * inverse, mean, inputs.beta);
     state.scale[c] = static_cast<float>(inputs.gamma * inverse);
     state.shift[c] = static_cast<float>(inputs.beta - mean * inputs.gamma * inverse);
+  }
+  __device__ void SetRounded(uint64_t c, double scale, double mean, float beta) const {
+    auto *scales = static_cast<T*>(state.rounded), *shifts = scales + norm.channels;
+    const double limit = 0x1p15 / fmax(1.0, fabs(mean));
+    scales[c] = FromFloat<T>(static_cast<float>(fmax(-limit, fmin(limit, scale))));
+    state.scale[c] = AsFloat(scales[c]);
+    shifts[c] = FromFloat<T>(static_cast<float>(beta - mean * state.scale[c]));
+    state.shift[c] = AsFloat(shifts[c]);
   }
   // For channels whose moments are known: in training, from state.sums.
   __device__ void operator()(uint64_t c) const {
@@ -177,6 +186,22 @@ struct OutputOp {
   __device__ ChannelView ViewOf(uint32_t c) const {
     ChannelView view{has_relu, {}};
     LoadScaling<kCount>(state, c, view.scaling);
+    return view;
+  }
+};
+
+// Computes the output as OutputOp with a ReLU does, from DeviceNormState::rounded.
+template <typename T, uint32_t kCount>
+struct NormalizeOp {
+  const T *scales, *shifts;
+  using ChannelView = typename OutputOp<kCount>::ChannelView;
+  __device__ ChannelView ViewOf(uint32_t c) const {
+    ChannelView view{/*has_relu=*/true, {}};
+    float scale[kCount], shift[kCount];
+    Load<kCount>(scales + c, scale);
+    Load<kCount>(shifts + c, shift);
+#pragma unroll
+    for (uint32_t k = 0; k < kCount; ++k) view.scaling[k] = {scale[k], shift[k]};
     return view;
   }
 };
@@ -329,11 +354,21 @@ int BatchNormForwardOnDevice(DeviceStream stream, DeviceType type, const DeviceN
             ? SumColumns<kCount>(stream, norm.rows, norm.channels, MomentsSource<T, kCount>{input},
                                  state.workspace, set_scale)
             : ForEach(stream, norm.channels, set_scale);
-    if (error != 0) return error;
+    if (error != 0 || y == nullptr) return error;
     const OutputOp<kCount> output_op{state, norm.has_relu};
     auto* output = static_cast<T*>(y);
     if (r == nullptr) return Map<kCount>(stream, norm, output_op, output, input);
     return Map<kCount>(stream, norm, output_op, output, input, static_cast<const T*>(r));
+  });
+}
+
+int NormalizeOnDevice(DeviceStream stream, DeviceType type, uint64_t rows, uint32_t channels,
+                      const void* x, const void* norm, void* y) {
+  return DispatchTypeAndPack(type, channels, [&]<typename T, uint32_t kCount>() {
+    const auto* scales = static_cast<const T*>(norm);
+    return Map<kCount>(stream, DeviceNorm{rows, channels},
+                       NormalizeOp<T, kCount>{scales, scales + channels}, static_cast<T*>(y),
+                       static_cast<const T*>(x));
   });
 }
 

@@ -98,12 +98,23 @@ struct DeviceNormState {
   // lose nothing of this kind.) fp16, with 11 bits, stores x at r = 100 in steps of 1/16 of a
   // deviation.
   const float* sums = nullptr;
+  // For the forward pass in training, if NormalizeOnDevice or a convolution computes y: where the
+  // scales of all channels go, and then the shifts, rounded to the type of x; else null. `scale` and
+  // `shift` get the same numbers, so that the backward pass finds the same signs. The shift belongs
+  // to the rounded scale. A scale by which the mean times the scale exceeds 2^15 is lowered, because
+  // fp16 ends at 2^16. With a gamma of 1, fp16 rounds such an x by up to 16 deviations.
+  void* rounded = nullptr;
 };
 // Computes y from x and r; `r` may be null. In training, normalizes with the moments of the batch
-// and updates the running moments; otherwise, normalizes with the running moments.
+// and updates the running moments; otherwise, normalizes with the running moments. If y is null,
+// only sets what `state` points to.
 [[nodiscard]] int BatchNormForwardOnDevice(DeviceStream stream, DeviceType type,
                                            const DeviceNorm& norm, const DeviceNormState& state,
                                            bool is_training, const void* x, const void* r, void* y);
+// Computes y = max(0, scale x + shift) of arrays [rows, channels], where `norm` is what the forward
+// pass has written to DeviceNormState::rounded.
+[[nodiscard]] int NormalizeOnDevice(DeviceStream stream, DeviceType type, uint64_t rows,
+                                    uint32_t channels, const void* x, const void* norm, void* y);
 // The arrays of the backward pass. If the forward pass added r and applied a ReLU, the backward
 // pass reads y, and writes g, which is the gradient of r, to `g`; `g` may be `dy`. Otherwise y and
 // g are null.

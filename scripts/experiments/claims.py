@@ -12,8 +12,10 @@ import hashlib
 import json
 import os
 import pathlib
+import re
 import signal
 import statistics
+import subprocess
 import sys
 import time
 
@@ -71,6 +73,15 @@ def figures_of(run, summary):
     return kept | {"curve": [[step, round(loss, 5)] for step, loss in points]}
 
 
+def origin_of(tern):
+    """Returns what else the bits of a run depend on: the commit of the programs, and the processor, by which libraries choose code."""
+    version = subprocess.run([tern, "--version"], stdout=subprocess.PIPE, text=True, check=False).stdout
+    commit = re.search(r"commit (\w+)", version)
+    facts = dict(re.findall(r"^(model name|cpu family|model)\s*: (.*)$", pathlib.Path("/proc/cpuinfo").read_text(), re.MULTILINE))
+    processor = "{model name} (family {cpu family}, model {model})".format_map(facts) if len(facts) == 3 else "a processor without a name"
+    return f"commit {commit[1] if commit else 'not named'}, {processor}"
+
+
 class Experiment:
     def __init__(self, claim, options):
         self.claim, self.options = claim, options
@@ -102,10 +113,10 @@ class Experiment:
         found = {name: {seed: figures for seed, figures in of_seed.items() if "diverged" not in figures} for name, of_seed in ended.items()}
         return rows, found, sorted(todo, key=lambda run: run[1])
 
-    def keep(self, row, seed, figures):
+    def keep(self, row, seed, figures, origin):
         if figures is None:
             return
-        self.record[self.key(row, seed)] = figures
+        self.record[self.key(row, seed)] = figures | {"origin": origin}
         self.record_path.parent.mkdir(parents=True, exist_ok=True)
         lines = ",\n".join(f"{json.dumps(key)}: {json.dumps(value)}" for key, value in sorted(self.record.items()))
         temporary = self.record_path.with_suffix(".new")
@@ -115,6 +126,7 @@ class Experiment:
     def run_pieces(self):
         """Runs what is missing until the time is over. Returns the messages of failed runs."""
         end = time.monotonic() + 60 * self.options.minutes
+        origin = origin_of(self.options.build / "bin/tern")
         failures = []
         while not failures and time.monotonic() < end:
             _, _, todo = self.found()
@@ -129,7 +141,7 @@ class Experiment:
             failed = []
             for programs, some in by_programs.items():
                 failed += runs.run_all(some, self.options.build / programs / "tern", self.options.jobs,
-                                       lambda run, summary, _: self.keep(*rows[run], figures_of(run, summary)))
+                                       lambda run, summary, _: self.keep(*rows[run], figures_of(run, summary), origin))
             if any(self.key(*row) not in self.record for row in rows.values()):
                 failures = failed  # Those of runs that diverged are no failures if their figures are kept.
             for run in rows:
@@ -147,6 +159,9 @@ class Experiment:
         diverged = [f"{row.name} ({count} of {len(row.seeds)})" for row in rows
                     if (count := sum("diverged" in self.record.get(self.key(row, seed), {}) for seed in row.seeds))]
         body += "\n\nDiverged, and not in the tables: " + "; ".join(diverged) if diverged else ""
+        origins = collections.Counter(self.record[self.key(row, seed)].get("origin", "not kept") for row in rows for seed in row.seeds
+                                      if self.key(row, seed) in self.record)
+        body += "\n\nPrograms and processors, with their runs: " + "; ".join(f"{origin}: {count}" for origin, count in sorted(origins.items()))
         body += (f"\n\n{datetime.date.today()}. Nothing is timed. `scripts/experiments/claim.sh {self.claim.name} "
                  f"--record bench/results/{self.claim.name}.json` has every run's figures in that file, and goes on with the runs that it lacks.")
         return f"# {self.claim.title}: {verdict}\n\n{body}\n"

@@ -29,6 +29,7 @@ import student  # noqa: E402
 
 # Writes the figures and the curve that a run would write.
 PROGRAM = """#!/bin/sh
+case $1 in --version) echo "tern version 0.1.0, commit 0123abc, wire version 4"; exit; esac
 echo "$(basename $(dirname $0)) $*" >> "$CALLS"
 for word in "$@"; do case $word in output_dir=*) cd ${word#output_dir=};; esac; done
 printf '{"samples": 1000, "up_bytes": 1000, "down_bytes": 4000, "code": 0, "accuracy": 0.9, "train_loss": 0.2, "test_loss": 0.3}' > server.0.json
@@ -69,7 +70,10 @@ class Claims(unittest.TestCase):
         self.run_claim(*words, "--minutes", "0.001", out="elsewhere")
         self.assertEqual(self.verdict("elsewhere"), "# Deep gradient compression at a ratio of 0.001: 8 of 120 runs, no verdict")
         self.assertEqual(len(set(self.calls())), 8)
-        self.assertEqual(len(json.loads((self.folder / "kept.json").read_text())), 8)
+        kept = json.loads((self.folder / "kept.json").read_text())
+        self.assertEqual(len(kept), 8)
+        self.assertTrue(all(run["origin"].startswith("commit 0123abc, ") for run in kept.values()), kept)
+        self.assertRegex((self.folder / "elsewhere/table.md").read_text(), r"Programs and processors, .*: commit 0123abc, .*: 8\n")
 
     def test_runs_planted_faults_by_their_programs(self):
         claim = dataclasses.replace(dgc.CLAIM, rows=lambda _: [row for row in dgc.CLAIM.rows({}) if row.name.startswith("ternary")])

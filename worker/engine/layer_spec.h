@@ -34,6 +34,9 @@ struct LayerSpec {
   // Whether the convolution also adds up its output's channels for the batch norm that follows it.
   // Only the GPU's backend sets it (cuda/norm_fusion.h).
   bool has_sums = false;
+  // Whether the batch norm leaves its output and the ReLU to the convolution that reads them, which
+  // computes them from the norm's input. Only the GPU's backend sets it, too.
+  bool leaves_output = false;
   std::vector<ParameterArrays> parameters;
   // Whether the layer has parameters, and all are frozen. It then computes no gradients of them,
   // and a batch norm computes as in evaluation.

@@ -196,6 +196,85 @@ TEST_P(DeviceRows, NormBeforeRelu) { ExpectNorm(true, false); }
 TEST_P(DeviceRows, NormWithAdditionBeforeRelu) { ExpectNorm(true, true); }
 TEST_P(DeviceRows, NormOfGivenSums) { ExpectNorm(true, true, true); }
 
+// A norm with gamma `gamma` and beta 0.25 that leaves its output to its reader.
+struct LeftNorm {
+  LeftNorm(DeviceType type, const std::vector<float>& values, uint32_t channels, float gamma)
+      : norm{values.size() / channels, channels, 1e-5, 0.1, /*has_relu=*/true},
+        x(type, values),
+        y(type, values.size()),
+        rounded(type, 2 * channels),
+        constants(std::vector<float>(channels, gamma)),
+        betas(std::vector<float>(channels, 0.25f)),
+        statistics(std::vector<float>(6 * channels)),
+        memory(norm.rows, channels) {
+    state.gamma = constants.data();
+    state.beta = betas.data();
+    PlaceStatistics(statistics.data(), channels, &state);
+    state.running_mean = statistics.data() + 4 * channels;
+    state.running_variance = statistics.data() + 5 * channels;
+    state.workspace = memory.workspace();
+    state.rounded = rounded.data();
+    EXPECT_EQ(BatchNormForwardOnDevice(nullptr, type, norm, state, /*is_training=*/true, x.data(),
+                                       nullptr, /*y=*/nullptr),
+              0);
+    EXPECT_EQ(
+        NormalizeOnDevice(nullptr, type, norm.rows, channels, x.data(), rounded.data(), y.data()),
+        0);
+  }
+
+  const DeviceNorm norm;
+  TypedArray x, y, rounded;
+  DeviceArray<float> constants, betas, statistics;
+  SumsMemory memory;
+  DeviceNormState state;
+};
+
+// Digits of a type, as the largest relative error of rounding to it.
+double RoundingError(DeviceType type) {
+  return type == DeviceType::kFloat ? 0x1p-24 : type == DeviceType::kBfloat ? 0x1p-9 : 0x1p-12;
+}
+
+TEST_P(DeviceRows, NormThatIsLeftToItsReader) {
+  LeftNorm left(type_, NormalValues(size(), 8, 1), channels_, 1.25f);
+  const std::vector<float> statistics = left.statistics.Read(), rounded = left.rounded.Read();
+  const float *scale = &statistics[channels_], *shift = &statistics[2 * channels_];
+  const std::vector<float> x = left.x.Read(), y = left.y.Read();
+  const std::vector<float> dy = SmallIntegers(size(), 3);
+  std::vector<double> sums(channels_);
+  for (uint32_t c = 0; c < channels_; ++c) {
+    const double error = 4 * RoundingError(type_), mean = statistics[c];
+    ASSERT_EQ(scale[c], rounded[c]);
+    ASSERT_EQ(shift[c], rounded[channels_ + c]);
+    ASSERT_NEAR(scale[c], 1.25 * statistics[3 * channels_ + c], error * 1.25);
+    ASSERT_NEAR(shift[c], 0.25 - mean * scale[c], error * 10) << "it belongs to the rounded scale";
+    ASSERT_NEAR(statistics[4 * channels_ + c], 0.1 * mean, 1e-5) << "the running mean";
+    for (size_t i = c; i < size(); i += channels_) {
+      const double exact = std::max(0.0, double{scale[c]} * x[i] + shift[c]);
+      ASSERT_NEAR(y[i], exact, error * (1 + exact)) << i;
+      sums[c] += y[i] > 0 ? dy[i] : 0;
+    }
+  }
+  // The backward pass finds the same signs.
+  TypedArray gradient(type_, dy);
+  DeviceArray<float> workspace(2 * channels_), dgamma(channels_), dbeta(channels_);
+  ASSERT_EQ(BatchNormBackwardOnDevice(
+                nullptr, type_, left.norm, left.state, {left.x.data(), gradient.data()},
+                step_->data(), workspace.data(), gradient.data(), dgamma.data(), dbeta.data()),
+            0);
+  const std::vector<float> beta_gradients = dbeta.Read();
+  for (uint32_t c = 0; c < channels_; ++c) EXPECT_EQ(beta_gradients[c], sums[c]);
+}
+
+// A channel that does not vary has a scale of gamma / sqrt(epsilon). The mean times that is beyond
+// fp16.
+TEST_F(DeviceLayers, NormThatIsLeftToItsReaderStaysInTheRangeOfHalves) {
+  for (const float value : {60000.0f, -60000.0f, 300.0f}) {
+    LeftNorm left(DeviceType::kHalf, std::vector<float>(64, value), 8, value < 0 ? -2 : 2);
+    for (const float number : left.rounded.Read()) EXPECT_LE(std::abs(number), 0x1p15f);
+    for (const float y : left.y.Read()) EXPECT_LE(y, 32) << "2^-10 of 2^15";
+  }
+}
+
 // The largest error of 1 / deviation of any channel, relative to it, if a norm of halves with the
 // mean `mean` and the deviation 1 takes its moments from given sums.
 double ErrorOfGivenSums(float mean) {

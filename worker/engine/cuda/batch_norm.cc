@@ -1,5 +1,6 @@
 // Batch norm on a GPU. An addition and a ReLU that follow the batch norm run in the same kernels.
-// If the convolution before it has added up the channels, the norm makes one pass less.
+// If the convolution before it has added up the channels, the norm makes one pass less, and another
+// one less if the convolution behind it computes its output.
 #include "kernels/nn/batch_norm.h"
 
 #include "kernels/nn/conv.h"
@@ -26,6 +27,7 @@ class BatchNorm : public Layer {
     state_ = program->NewArray(6 * array_bytes);
     counters_ = program->NewLastingArray(kernels::CountersOf(norm_.channels) * sizeof(uint32_t));
     input_ = inputs[0];
+    if (spec_.leaves_output) return ForwardForReader(program);
     output_ = program->NewValue(spec_.output);
     std::vector<Value> values = {state_, NewPartialSums(program), counters_, input_, output_};
     const bool has_addend = AddsSecondInput(), has_sums = input_.sums_buffer >= 0;
@@ -71,6 +73,29 @@ class BatchNorm : public Layer {
   }
 
  private:
+  // Returns the input, with what its reader needs to compute the output.
+  Value ForwardForReader(Program* program) {
+    const size_t norm_bytes = size_t{2} * norm_.channels * kernels::BytesOf(program->type());
+    output_ = input_;
+    output_.sums_buffer = -1;
+    output_.norm_buffer = program->NewArray(norm_bytes).buffer;
+    std::vector<Value> values = {state_, NewPartialSums(program), counters_, input_,
+                                 NormOf(output_)};
+    const bool has_sums = input_.sums_buffer >= 0;
+    if (has_sums) values.push_back(SumsOf(input_));
+    program->Call("scales of a batch norm", values,
+                  [spec = spec_, norm = norm_, type = program->type(), has_sums](auto stream,
+                                                                                 const auto& data) {
+                    kernels::DeviceNormState state = StateOf(spec, data);
+                    state.rounded = data[4];
+                    if (has_sums) state.sums = static_cast<const float*>(data[5]);
+                    return kernels::BatchNormForwardOnDevice(stream, type, norm, state,
+                                                             /*is_training=*/true, data[3],
+                                                             /*r=*/nullptr, /*y=*/nullptr);
+                  });
+    return output_;
+  }
+
   // Whether the layer also adds a second input.
   bool AddsSecondInput() const { return spec_.inputs.size() > 1; }
 

@@ -23,6 +23,7 @@ class ConvOperation {
   // `input` may have more channels than the layer (stored_channels.h).
   Value Forward(Program* program, const Value& input) {
     shape_.slide.in.c = input.image.c;
+    shape_.normalizes = input.norm_buffer >= 0;
     input_ = input;
     output_ = program->NewValue(spec_.output);
     if (shape_.has_sums)
@@ -83,15 +84,18 @@ class ConvOperation {
     std::vector<Value> values = {x, kernel, y, workspace};
     // Only the forward pass adds the bias, or adds up the channels.
     const bool has_bias = shape_.has_bias && pass == ConvPass::kForward;
-    const bool has_sums = AddsUp(shape_, pass);
+    const bool has_sums = AddsUp(shape_, pass), normalizes = Normalizes(shape_, pass);
     if (has_bias) values.push_back(bias_);
     if (has_sums) values.push_back(SumsOf(y));
-    program->CallOperation(what, values, [plan, has_bias, has_sums](auto stream, const auto& data) {
-      ConvData arrays{.x = data[0], .kernel = data[1], .y = data[2], .workspace = data[3]};
-      if (has_bias) arrays.bias = data[4];
-      if (has_sums) arrays.sums = static_cast<float*>(data[4]);
-      return plan->Run(stream, arrays);
-    });
+    if (normalizes) values.push_back(NormOf(x));
+    program->CallOperation(
+        what, values, [plan, has_bias, has_sums, normalizes](auto stream, const auto& data) {
+          ConvData arrays{.x = data[0], .kernel = data[1], .y = data[2], .workspace = data[3]};
+          if (has_bias) arrays.bias = data[4];
+          if (has_sums) arrays.sums = static_cast<float*>(data[4]);
+          if (normalizes) arrays.norm = data.back();
+          return plan->Run(stream, arrays);
+        });
   }
 
   void AddParameterGradients(Program* program, const Value& gradient) {

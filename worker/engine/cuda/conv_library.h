@@ -27,18 +27,31 @@ struct ConvShape {
   // Whether the forward pass also adds up the channels of y, for a batch norm. REQUIRES one group,
   // and neither bias nor ReLU.
   bool has_sums = false;
+  // Whether the passes that read x take max(0, scale x + shift) in its place, which is what a batch
+  // norm and a ReLU would make of it. REQUIRES one group.
+  bool normalizes = false;
 };
 // Whether a pass adds up the channels of y.
 inline bool AddsUp(const ConvShape& shape, ConvPass pass) {
   return shape.has_sums && pass == ConvPass::kForward;
 }
+// Whether a pass takes max(0, scale x + shift) in place of x.
+inline bool Normalizes(const ConvShape& shape, ConvPass pass) {
+  return shape.normalizes && pass != ConvPass::kBackwardData;
+}
+// Whether a pass does some of the work of a batch norm, which the norm can also do itself.
+inline bool HelpsNorm(const ConvShape& shape, ConvPass pass) {
+  return AddsUp(shape, pass) || Normalizes(shape, pass);
+}
 
 // The arrays of a pass, on the device: the input images x and the output images y, [n, h, w, c];
 // the kernel (weights) [y channels, rows, columns, x channels / groups]; the bias [y channels]. All
-// have the type ConvShape::type. `sums` are floats: for each channel of y the sum of its elements,
-// and then for each channel the sum of their squares. kForward reads x, the kernel and the bias,
-// and writes y and `sums`. Whether a library adds up elements before or after it has rounded them
-// to the type of y, and in which order, is its own affair; all runs of a plan give the same bits.
+// have the type ConvShape::type, and so has `norm`: for each channel of x the scale, and then for
+// each channel the shift. `sums` are floats: for each channel of y the sum of its elements, and then
+// for each channel the sum of their squares. kForward reads x, the kernel and the bias, and writes y
+// and `sums`. Whether a library adds up elements before or after it has rounded them to the type of
+// y, and in which order, is its own affair; all runs of a plan give the same bits. What takes the
+// place of x is rounded to x's type, and then padded with zeros.
 // kBackwardData reads the kernel and the gradient of y, and writes the gradient of x.
 // kBackwardWeights reads x and the gradient of y, and writes the gradient of the kernel; a gradient
 // takes the place of its array. Addresses are aligned to MemoryPlan::kAlignment, because the
@@ -46,6 +59,7 @@ inline bool AddsUp(const ConvShape& shape, ConvPass pass) {
 struct ConvData {
   void *x = nullptr, *kernel = nullptr, *y = nullptr, *bias = nullptr;
   float* sums = nullptr;
+  void* norm = nullptr;
   void* workspace = nullptr;  // Has ConvPlan::workspace_bytes() bytes.
 
   bool operator==(const ConvData&) const = default;
@@ -65,8 +79,8 @@ class ConvPlan {
 class ConvLibrary {
  public:
   virtual ~ConvLibrary() = default;
-  // Makes a plan for one shape and one pass. Null if the pass adds up channels (AddsUp), and the
-  // library cannot do that.
+  // Makes a plan for one shape and one pass. Null if the pass helps a batch norm (HelpsNorm), and
+  // the library cannot do that.
   virtual std::unique_ptr<ConvPlan> Plan(const ConvShape& shape, ConvPass pass) = 0;
 };
 

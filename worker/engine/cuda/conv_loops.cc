@@ -1,6 +1,7 @@
 // The convolution library that uses the simple kernels of this project (kernels/nn/conv.h).
 #include "common/base/text.h"
 #include "kernels/device/tiling.h"
+#include "kernels/nn/batch_norm.h"
 #include "kernels/nn/conv.h"
 #include "worker/device/device.h"
 #include "worker/engine/cuda/conv_library.h"
@@ -12,17 +13,37 @@ class LoopPlan : public ConvPlan {
  public:
   LoopPlan(const ConvShape& shape, ConvPass pass) : shape_(shape), pass_(pass) {}
   size_t workspace_bytes() const override {
-    return AddsUp(shape_, pass_)
-               ? kernels::ColumnMomentsWorkspaceBytes(shape_.slide.out.pixels(), shape_.slide.out.c)
-               : 0;
+    const auto& [in, out, window] = shape_.slide;
+    const size_t sums_bytes =
+        AddsUp(shape_, pass_) ? kernels::ColumnMomentsWorkspaceBytes(out.pixels(), out.c) : 0;
+    return NormalizedBytes() + sums_bytes;
   }
   Status Run(kernels::DeviceStream stream, const ConvData& data) override {
-    return device::CheckCuda(Launch(stream, data), "our own convolution");
+    if (!Normalizes(shape_, pass_))
+      return device::CheckCuda(Launch(stream, data), "our own convolution");
+    const kernels::DeviceImages& in = shape_.slide.in;
+    TERN_RETURN_IF_ERROR(
+        device::CheckCuda(kernels::NormalizeOnDevice(stream, shape_.type, in.pixels(), in.c, data.x,
+                                                     data.norm, data.workspace),
+                          "our own norm before a convolution"));
+    ConvData normalized_data = data;
+    normalized_data.x = data.workspace;
+    normalized_data.workspace = static_cast<std::byte*>(data.workspace) + NormalizedBytes();
+    return device::CheckCuda(Launch(stream, normalized_data), "our own convolution");
   }
 
  private:
+  // The bytes at the begin of the workspace that have what takes the place of x. The rest is
+  // aligned for doubles.
+  size_t NormalizedBytes() const {
+    if (!Normalizes(shape_, pass_)) return 0;
+    constexpr size_t kMultiple = 16;
+    const size_t bytes = shape_.slide.in.size() * kernels::BytesOf(shape_.type);
+    return (bytes + kMultiple - 1) / kMultiple * kMultiple;
+  }
   int Launch(kernels::DeviceStream stream, const ConvData& data) const {
-    const auto& [slide, groups, type, allows_tf32, has_bias, has_relu, has_sums] = shape_;
+    const auto& [slide, groups, type, allows_tf32, has_bias, has_relu, has_sums, normalizes] =
+        shape_;
     switch (pass_) {
       case ConvPass::kBackwardData:
         return kernels::ConvBackwardDataOnDevice(stream, type, slide, groups, data.y, data.kernel,
@@ -76,7 +97,8 @@ std::string DescribePass(const ConvShape& shape, ConvPass pass) {
              in.h, "x", in.w, "x", in.c, " to ", out.h, "x", out.w, "x", out.c, " by ",
              axis_text(window.rows), " ", axis_text(window.columns), " in ", shape.groups,
              is_forward && shape.has_bias ? ", bias" : "",
-             is_forward && shape.has_relu ? ", relu" : "", AddsUp(shape, pass) ? ", sums" : "");
+             is_forward && shape.has_relu ? ", relu" : "", AddsUp(shape, pass) ? ", sums" : "",
+             Normalizes(shape, pass) ? ", norm" : "");
 }
 
 }  // namespace tern::engine::cuda

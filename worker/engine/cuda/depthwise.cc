@@ -49,7 +49,7 @@ class DepthwiseLibrary : public ConvLibrary {
   explicit DepthwiseLibrary(std::unique_ptr<ConvLibrary> other_library)
       : other_library_(std::move(other_library)) {}
   std::unique_ptr<ConvPlan> Plan(const ConvShape& shape, ConvPass pass) override {
-    if (AddsUp(shape, pass) || !kernels::IsDepthwise(shape.slide, shape.groups))
+    if (HelpsNorm(shape, pass) || !kernels::IsDepthwise(shape.slide, shape.groups))
       return other_library_->Plan(shape, pass);
     return std::make_unique<DepthwisePlan>(shape, pass);
   }

@@ -188,12 +188,14 @@ Status CudaNet::Plan(const Arenas& arenas) {
   layers_ = std::move(*layers);
   auto convolutions = MakeConvLibrary(stream_->get(), &planning_);
   if (!convolutions.ok()) return convolutions.status();
-  planning_.fused_norms = FuseNorms(
+  const NormFusions fusions = FuseNorms(
       StoredChannels(layers_, options_.precision, input.channels()),
       [&](const ConvShape& shape, ConvPass pass) {
         return (*convolutions)->Plan(shape, pass) != nullptr;
       },
       &layers_);
+  planning_.fused_norms = fusions.sums;
+  planning_.norms_in_readers = fusions.outputs;
   const Inputs inputs{step_memory_.step(), step_memory_.labels(), step_memory_.losses(),
                       convolutions->get()};
   using Planner = NetPlanner<Program, Layer, Value>;

@@ -1,7 +1,10 @@
 // Which batch norms of a net share launches with their neighbours. A batch norm in training reads
 // its input twice: for the moments, and to normalize. If the convolution before it adds up its
-// output's channels while it has them in registers, the norm reads them once. Only for fp16 cuDNN
-// has engines for this that it need not compile first. Internal to the engine.
+// output's channels while it has them in registers, the norm reads them once. If the convolution
+// behind it, and nothing else, reads the norm's output after a ReLU, that convolution can compute
+// this output from the norm's input while it reads it; the norm then only computes scale and shift
+// of each channel. Only for fp16 cuDNN has engines for this that it need not compile first.
+// Internal to the engine.
 #pragma once
 
 #include <functional>
@@ -15,11 +18,17 @@ namespace tern::engine::cuda {
 // Returns whether the convolution library can compute a pass.
 using HasPlan = std::function<bool(const ConvShape& shape, ConvPass pass)>;
 
-// Sets LayerSpec::has_sums of each convolution whose output only a batch norm in training reads, if
-// the library can add up the channels: of images in fp16, without a bias, a ReLU or groups. Returns
-// how many there are. `stored_channels`: how many channels the net's images have in memory
-// (stored_channels.h).
-uint32_t FuseNorms(uint32_t stored_channels, const HasPlan& has_plan,
-                   std::vector<PlannedLayer>* layers);
+// How many batch norms take their sums from the convolution before them, and how many leave their
+// output to the one behind them.
+struct NormFusions {
+  uint32_t sums = 0, outputs = 0;
+};
+// Sets LayerSpec::has_sums of each convolution whose output only a batch norm in training reads,
+// and LayerSpec::leaves_output of each batch norm in training whose output, after a ReLU, only a
+// convolution reads; both if the library has plans for that, and the convolution is one of images
+// in fp16, without a bias, a ReLU or groups. `stored_channels`: how many channels the net's images
+// have in memory (stored_channels.h).
+NormFusions FuseNorms(uint32_t stored_channels, const HasPlan& has_plan,
+                      std::vector<PlannedLayer>* layers);
 
 }  // namespace tern::engine::cuda

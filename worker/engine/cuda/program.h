@@ -38,9 +38,13 @@ struct Value {
   // The number of the buffer with the sums of the tensor's channels (ConvData::sums); -1 if the
   // launch that computes the tensor does not add them up.
   int sums_buffer = -1;
+  // If the launch that reads the tensor is to take max(0, scale x + shift) in its place
+  // (ConvShape::normalizes): the number of the buffer with ConvData::norm; else -1.
+  int norm_buffer = -1;
 };
-// The sums of the channels of a tensor that has them.
+// The sums of the channels of a tensor that has them, and the norm that its reader computes.
 inline Value SumsOf(const Value& tensor) { return {{}, tensor.sums_buffer}; }
+inline Value NormOf(const Value& tensor) { return {{}, tensor.norm_buffer}; }
 
 class Program {
  public:

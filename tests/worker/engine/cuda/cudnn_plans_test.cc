@@ -133,7 +133,7 @@ INSTANTIATE_TEST_SUITE_P(Networks, PlansOfNetwork, testing::ValuesIn(models::Mod
 // The fusion of batch norms with the convolutions of a network at a batch of 32, on a device of a
 // capability.
 struct Fusion {
-  uint32_t num_norms = 0, num_fused = 0;
+  uint32_t num_norms = 0, num_fused = 0, num_left = 0;
   std::vector<std::string> missing;  // the passes for which cuDNN has no plan
 };
 Fusion FusionOf(const std::string& name, int capability, Precision precision) {
@@ -155,34 +155,38 @@ Fusion FusionOf(const std::string& name, int capability, Precision precision) {
     EXPECT_TRUE(cudnn::PlanFromJson(*target, plan->json).ok()) << "it is kept as JSON";
     return known->second = true;
   };
-  fusion.num_fused =
+  const NormFusions fusions =
       FuseNorms(StoredChannels(layers, precision, net_def.input().channels()), has_plan, &layers);
+  fusion.num_fused = fusions.sums;
+  fusion.num_left = fusions.outputs;
   return fusion;
 }
 
 // The first layer of ResNet-50 alone takes no sums: only an engine that is compiled at run time
-// can.
-TEST(CudnnPlan, ExistsForConvolutionsThatAddUpChannels) {
+// can. Of each residual block, all norms but the last leave their output to a convolution.
+TEST(CudnnPlan, ExistsForConvolutionsThatHelpNorms) {
   for (const int capability : {800, 900}) {
     const Fusion small = FusionOf("resnet20", capability, Precision::kFp16);
     EXPECT_EQ(small.num_norms, 21u);
     EXPECT_EQ(small.num_fused, 21u);
+    EXPECT_EQ(small.num_left, 9u);
     EXPECT_THAT(small.missing, testing::IsEmpty());
     const Fusion large = FusionOf("resnet50", capability, Precision::kFp16);
     EXPECT_EQ(large.num_norms, 53u);
     EXPECT_EQ(large.num_fused, 52u);
+    EXPECT_EQ(large.num_left, 32u);
     EXPECT_THAT(large.missing, testing::ElementsAre(testing::HasSubstr(" by 7/2/1/3 ")));
   }
 }
 
-TEST(CudnnPlan, OfSumsIsAskedForInFp16AloneAndMissesOnTuring) {
+TEST(CudnnPlan, ForNormsIsAskedForInFp16AloneAndMissesOnTuring) {
   for (const Precision precision : {Precision::kFp32, Precision::kTf32, Precision::kBf16}) {
     const Fusion fusion = FusionOf("resnet20", 900, precision);
-    EXPECT_EQ(fusion.num_fused, 0u);
+    EXPECT_EQ(fusion.num_fused + fusion.num_left, 0u);
     EXPECT_THAT(fusion.missing, testing::IsEmpty());
   }
   const Fusion turing = FusionOf("resnet20", 750, Precision::kFp16);
-  EXPECT_EQ(turing.num_fused, 0u);
+  EXPECT_EQ(turing.num_fused + turing.num_left, 0u);
   EXPECT_THAT(turing.missing, testing::Not(testing::IsEmpty()));
 }
 

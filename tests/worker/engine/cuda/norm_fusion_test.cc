@@ -1,5 +1,5 @@
-// Which convolutions add up channels for a batch norm, and that nets compute the same with such
-// sums as without.
+// Which convolutions add up channels for a batch norm, and which compute a norm's output, and that
+// nets compute the same with and without that.
 #include "worker/engine/cuda/norm_fusion.h"
 
 #include <gmock/gmock.h>
@@ -23,26 +23,40 @@ std::vector<PlannedLayer> LayersOf(const pb::NetDef& def, const Net::Options& op
   return std::move(*layers);
 }
 
-// The names of the convolutions that add up channels, if the library can do that for all.
-std::vector<std::string> FusedIn(const std::string& layers_text,
-                                 const Net::Options& options = {.batch = 2,
-                                                                .is_training = true,
-                                                                .precision = Precision::kFp16}) {
+const Net::Options kHalves = {.batch = 2, .is_training = true, .precision = Precision::kFp16};
+
+// The names of the convolutions that add up channels, and of the norms that leave their output, if
+// the library can do that for all.
+struct Fused {
+  std::vector<std::string> convolutions, norms;
+};
+Fused FusedLayersOf(const std::string& layers_text, const Net::Options& options = kHalves) {
   const pb::NetDef def =
       MakeChain(layers_text + "; dense { outputs: 10 }", MakeImageShape(8, 8, 8), 10);
   std::vector<PlannedLayer> layers = LayersOf(def, options);
-  const uint32_t num_fused = cuda::FuseNorms(
+  const cuda::NormFusions fusions = cuda::FuseNorms(
       8,
       [](const cuda::ConvShape& shape, cuda::ConvPass pass) {
-        EXPECT_TRUE(cuda::AddsUp(shape, pass));
+        EXPECT_TRUE(cuda::HelpsNorm(shape, pass));
         return true;
       },
       &layers);
-  std::vector<std::string> names;
-  for (const PlannedLayer& layer : layers)
-    if (layer.spec.has_sums) names.push_back(layer.spec.def->name());
-  EXPECT_EQ(num_fused, names.size());
-  return names;
+  Fused fused;
+  for (const PlannedLayer& layer : layers) {
+    if (layer.spec.has_sums) fused.convolutions.push_back(layer.spec.def->name());
+    if (layer.spec.leaves_output) fused.norms.push_back(layer.spec.def->name());
+  }
+  EXPECT_EQ(fusions.sums, fused.convolutions.size());
+  EXPECT_EQ(fusions.outputs, fused.norms.size());
+  return fused;
+}
+std::vector<std::string> FusedIn(const std::string& layers_text,
+                                 const Net::Options& options = kHalves) {
+  return FusedLayersOf(layers_text, options).convolutions;
+}
+std::vector<std::string> LeftIn(const std::string& layers_text,
+                                const Net::Options& options = kHalves) {
+  return FusedLayersOf(layers_text, options).norms;
 }
 
 std::string After(const std::string& first, const std::string& others) {
@@ -95,6 +109,65 @@ TEST(NormFusion, IsOfNormsThatTakeMomentsInFp16) {
   EXPECT_THAT(FusedIn(layers, options), ElementsAre("a")) << "the norm still takes moments";
 }
 
+TEST(NormFusion, LeavesAnOutputThatOnlyAConvolutionReads) {
+  const std::string norm = "batch_norm {}; relu {}", before = After(kConv, norm);
+  EXPECT_THAT(LeftIn(After(before, kConv)), ElementsAre("b"));
+  EXPECT_THAT(LeftIn(After(norm, kConv)), ElementsAre("a")) << "no convolution before it";
+  EXPECT_THAT(LeftIn(After(After(before, kConv), After(norm, kConv))), ElementsAre("b", "e"));
+  EXPECT_THAT(LeftIn(before), IsEmpty()) << "a dense layer reads it";
+  EXPECT_THAT(LeftIn(After(kConv, After("batch_norm {}", kConv))), IsEmpty()) << "no ReLU";
+  EXPECT_THAT(LeftIn(After(kConv, After("batch_norm {}; relu { max: 6 }", kConv))), IsEmpty());
+  EXPECT_THAT(LeftIn(After(before, After("max_pool { kernel: 2 stride: 2 }", kConv))), IsEmpty());
+  EXPECT_THAT(LeftIn(After(before, After(kConv, "add {} inputs: 'c' inputs: 'd'"))), IsEmpty())
+      << "two readers";
+  const std::string adds = "batch_norm {}; add {} inputs: 'a' inputs: 'c'; relu {}";
+  EXPECT_THAT(LeftIn(After(kConv, After(kConv, After(adds, kConv)))), IsEmpty())
+      << "the norm adds another tensor";
+  EXPECT_THAT(LeftIn(After("conv { outputs: 12 kernel: 3 bias: false }", After(norm, kConv))),
+              IsEmpty())
+      << "12 channels";
+  for (const char* reader :
+       {"conv { outputs: 16 kernel: 3 }", "conv { outputs: 16 kernel: 3 bias: false groups: 2 }",
+        "conv { outputs: 12 kernel: 3 bias: false }"})
+    EXPECT_THAT(LeftIn(After(before, reader)), IsEmpty()) << reader;
+}
+
+TEST(NormFusion, LeavesOutputsInTrainingInFp16) {
+  const std::string layers = After(kConv, After("batch_norm {}; relu {}", kConv));
+  Net::Options options = kHalves;
+  EXPECT_THAT(LeftIn(layers, options), ElementsAre("b"));
+  options.freeze = {"b.*"};
+  EXPECT_THAT(LeftIn(layers, options), IsEmpty()) << "a frozen norm";
+  options = kHalves;
+  options.is_training = false;
+  EXPECT_THAT(LeftIn(layers, options), IsEmpty());
+  for (const Precision precision : {Precision::kFp32, Precision::kTf32, Precision::kBf16}) {
+    options = kHalves;
+    options.precision = precision;
+    EXPECT_THAT(LeftIn(layers, options), IsEmpty());
+  }
+}
+
+// Of the two convolutions, the second reads the norm and adds up channels for another one.
+TEST(NormFusion, TakesSumsWithoutTheNormBeforeIfThatIsAllThatHasPlans) {
+  const pb::NetDef def = MakeChain(
+      After(kConv,
+            After("batch_norm {}; relu {}", After(kConv, "batch_norm {}; dense { outputs: 10 }"))),
+      MakeImageShape(3, 8, 8), 10);
+  for (const auto missing : {cuda::ConvPass::kForward, cuda::ConvPass::kBackwardWeights}) {
+    std::vector<PlannedLayer> layers = LayersOf(def, kHalves);
+    const cuda::NormFusions fusions = cuda::FuseNorms(
+        8,
+        [&](const cuda::ConvShape& shape, cuda::ConvPass pass) {
+          return !cuda::Normalizes(shape, pass) || pass != missing;
+        },
+        &layers);
+    EXPECT_EQ(fusions.sums, 2u);
+    EXPECT_EQ(fusions.outputs, 0u);
+    EXPECT_FALSE(layers[1].spec.leaves_output);
+  }
+}
+
 TEST(NormFusion, IsLeftOutWhereTheLibraryHasNoPlan) {
   const pb::NetDef def =
       MakeChain(After(kConv,
@@ -108,7 +181,7 @@ TEST(NormFusion, IsLeftOutWhereTheLibraryHasNoPlan) {
     input_channels.push_back(shape.slide.in.c);
     return shape.slide.window.rows.kernel == 5;
   };
-  EXPECT_EQ(cuda::FuseNorms(8, has_plan, &layers), 1u);
+  EXPECT_EQ(cuda::FuseNorms(8, has_plan, &layers).sums, 1u);
   EXPECT_THAT(input_channels, ElementsAre(8, 16)) << "the images' stored channels";
   EXPECT_FALSE(layers[0].spec.has_sums);
   EXPECT_TRUE(layers[2].spec.has_sums);
@@ -149,11 +222,13 @@ double Distance(const std::vector<float>& a, const std::vector<T>& b) {
   return std::sqrt(error / norm);
 }
 
-// Two nets that compute the same. In the second one a convolution's output has a second reader,
-// which adds zeros to what the batch norm gives, so that the norm takes its own sums.
+// Two nets that compute the same. In the second one a convolution's or a norm's output has a second
+// reader, which adds zeros to what follows, so that the norm takes its own sums or computes its
+// output.
 struct TwoNets {
   const char *fused, *unfused;
   uint32_t num_fused, num_fused_of_second;
+  uint32_t num_left = 0;  // the norms of the first net that leave their output
 };
 void PrintTo(const TwoNets& nets, std::ostream* out) { *out << nets.fused; }
 
@@ -164,11 +239,14 @@ TEST_P(NormsOfSums, AreThoseOfTheirOwnSums) {
   // Our own loops can add up channels in all shapes, cuDNN perhaps not.
   if (!fused.planning.own_loops.empty()) {
     EXPECT_EQ(fused.planning.fused_norms, GetParam().num_fused);
+    EXPECT_EQ(fused.planning.norms_in_readers, GetParam().num_left);
   }
   EXPECT_LE(fused.planning.fused_norms, GetParam().num_fused);
   EXPECT_LE(unfused.planning.fused_norms, GetParam().num_fused_of_second);
+  EXPECT_EQ(unfused.planning.norms_in_readers, 0u);
   EXPECT_NEAR(fused.loss, unfused.loss, 1e-3 * unfused.loss);
-  EXPECT_LT(Distance(fused.statistics, unfused.statistics), 1e-4);
+  // Readers have scale and shift in 11 bits.
+  EXPECT_LT(Distance(fused.statistics, unfused.statistics), GetParam().num_left > 0 ? 1e-3 : 1e-4);
   // Sums that differ in their last bits change the rounding of few outputs, and the sign of fewer.
   EXPECT_LT(Distance(fused.gradients, unfused.gradients), 0.02);
 }
@@ -217,7 +295,22 @@ INSTANTIATE_TEST_SUITE_P(
                 "conv { outputs: 16 kernel: 3 pad: 1 bias: false }; batch_norm {}; "
                 "scale { factor: 0 } inputs: 'd'; add {} inputs: 'c' inputs: 'f'; "
                 "add {} inputs: 'g' inputs: 'e'; relu {}; dense { outputs: 10 }",
-                2, 1}));
+                2, 1},
+        TwoNets{"conv { outputs: 16 kernel: 3 bias: false }; batch_norm {}; relu {}; "
+                "conv { outputs: 16 kernel: 3 pad: 1 bias: false }; batch_norm {}; relu {}; "
+                "dense { outputs: 10 }",
+                "conv { outputs: 16 kernel: 3 bias: false }; batch_norm {}; relu {}; "
+                "conv { outputs: 16 kernel: 3 pad: 1 bias: false }; "
+                "scale { factor: 0 } inputs: 'c'; add {} inputs: 'd' inputs: 'e'; batch_norm {}; "
+                "relu {}; dense { outputs: 10 }",
+                2, 1, 1},
+        TwoNets{"max_pool { kernel: 2 stride: 2 }; conv { outputs: 16 kernel: 1 }; batch_norm {}; "
+                "relu {}; conv { outputs: 16 kernel: 3 pad: 1 bias: false }; dense { outputs: 10 }",
+                "max_pool { kernel: 2 stride: 2 }; conv { outputs: 16 kernel: 1 }; batch_norm {}; "
+                "relu {}; conv { outputs: 16 kernel: 3 pad: 1 bias: false }; "
+                "scale { factor: 0 } inputs: 'd'; add {} inputs: 'e' inputs: 'f'; "
+                "dense { outputs: 10 }",
+                0, 0, 1}));
 
 TEST(NormFusion, IsNotOfAnEvaluation) {
   const std::string layers = After(kConv, "batch_norm {}; relu {}; dense { outputs: 10 }");

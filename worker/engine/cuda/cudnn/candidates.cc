@@ -105,7 +105,7 @@ bool IsCompiledAtRunTime(const Descriptor& candidate) {
 std::vector<Descriptor> FindCandidates(const Target& target, const Descriptor& graph,
                                        const ConvShape& shape, ConvPass pass, Heuristic heuristic,
                                        size_t max_candidates) {
-  const size_t max_compiled = AddsUp(shape, pass) ? 0 : kMaxCompiled;
+  const size_t max_compiled = HelpsNorm(shape, pass) ? 0 : kMaxCompiled;
   const bool is_fast = heuristic == Heuristic::kFast;
   std::map<int64_t, int> num_suitable;  // How many suitable candidates were found, by engine.
   std::vector<Descriptor> candidates, others, compiled;

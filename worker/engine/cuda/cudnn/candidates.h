@@ -27,8 +27,8 @@ bool IsCompiledAtRunTime(const Descriptor& candidate);
 // Returns at most `max_candidates` engine configurations that are deterministic and do not round
 // more than `shape` allows, in the order in which the heuristic prefers them, but configurations of
 // an engine that already has kMaxPerEngine come later, and those that are compiled at run time
-// last. Of a pass that adds up channels there are none of the latter: a kernel for any graph would
-// replace the fastest convolution. Empty if the heuristic recommends no such configuration.
+// last. Of a pass that helps a batch norm there are none of the latter: a kernel for any graph
+// would replace the fastest convolution. Empty if the heuristic recommends no such configuration.
 std::vector<Descriptor> FindCandidates(const Target& target, const Descriptor& graph,
                                        const ConvShape& shape, ConvPass pass, Heuristic heuristic,
                                        size_t max_candidates);

@@ -191,7 +191,7 @@ class Cublas : public ConvLibrary {
     const auto& [in, out, window] = shape.slide;
     const bool is_dense = in.h * in.w == 1 && out.h * out.w == 1 && shape.groups == 1 &&
                           window.rows.kernel == 1 && window.columns.kernel == 1;
-    if (!is_dense || AddsUp(shape, pass)) return other_library_->Plan(shape, pass);
+    if (!is_dense || HelpsNorm(shape, pass)) return other_library_->Plan(shape, pass);
     auto plan = std::make_unique<DensePlan>(handle_, shape, pass);
     const Status make_status = plan->Make();
     if (make_status.ok()) return plan;

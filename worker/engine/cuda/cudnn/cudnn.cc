@@ -117,13 +117,13 @@ std::unique_ptr<ConvPlan> CudnnLibrary::Plan(const ConvShape& shape, ConvPass pa
     if (plan.ok()) {
       found->second = std::move(*plan);
     } else {
-      LOG_IF(WARNING, !AddsUp(shape, pass))
+      LOG_IF(WARNING, !HelpsNorm(shape, pass))
           << "cuDNN has no plan for " << key << " (" << plan.status().message()
           << "); slow loops of our own replace it";
     }
   }
   if (found->second == nullptr)
-    return AddsUp(shape, pass) ? nullptr : MakeConvLoops(planning_)->Plan(shape, pass);
+    return HelpsNorm(shape, pass) ? nullptr : MakeConvLoops(planning_)->Plan(shape, pass);
   return std::make_unique<CudnnPlan>(handle_, found->second, shape, pass);
 }
 

@@ -30,7 +30,8 @@ Result<Descriptor> MakeTensor(TensorUid uid, cudnnDataType_t type,
   const auto [n, c, h, w] = dims;
   const std::array<int64_t, 4> strides = {h * w * c, 1, w * c, c};
   // A virtual tensor is passed from one operation to the next and never stored in memory.
-  const bool is_virtual = uid == kBeforeBias || uid == kBeforeRelu;
+  const bool is_virtual = uid == kBeforeBias || uid == kBeforeRelu || uid == kScaled ||
+                          uid == kShifted || uid == kNormalized;
   return DescriptorBuilder(CUDNN_BACKEND_TENSOR_DESCRIPTOR, "a tensor")
       .Set<int64_t>(CUDNN_ATTR_TENSOR_UNIQUE_ID, uid)
       .Set(CUDNN_ATTR_TENSOR_DATA_TYPE, type)
@@ -141,9 +142,10 @@ Result<Descriptor> MakeSums(const Descriptor& x, const Descriptor& sums,
       .Finish();
 }
 
-// Makes the operations of a pass, in order: the convolution and, in the forward pass, the bias and
-// the ReLU, or the sums of channels. A tensor may be destroyed once its operations are made, and an
-// operation once the graph is made, because cuDNN copies them.
+// Makes the operations of a pass, in order: the norm of x, if the pass normalizes it, the
+// convolution and, in the forward pass, the bias and the ReLU, or the sums of channels. A tensor may
+// be destroyed once its operations are made, and an operation once the graph is made, because cuDNN
+// copies them.
 class Operations {
  public:
   Operations(const ConvShape& shape, ConvPass pass)
@@ -151,7 +153,8 @@ class Operations {
         type_(DataTypeOf(shape.type)),
         has_bias_(shape.has_bias && pass == ConvPass::kForward),
         has_relu_(shape.has_relu && pass == ConvPass::kForward),
-        adds_up_(AddsUp(shape, pass)) {}
+        adds_up_(AddsUp(shape, pass)),
+        normalizes_(Normalizes(shape, pass)) {}
 
   Status Make(ConvPass pass) {
     const kernels::DeviceSlide& slide = shape_.slide;
@@ -160,7 +163,7 @@ class Operations {
                                                 slide.window.columns.kernel};
     auto convolution = MakeConvolution(slide);
     if (!convolution.ok()) return convolution.status();
-    auto x = MakeTensor(kImagesIn, type_, DimsOf(slide.in));
+    auto x = MakeInput();
     auto w = MakeTensor(kKernel, type_, kernel_dims);
     auto y = MakeOutput(has_bias_ ? kBeforeBias : has_relu_ ? kBeforeRelu : kImagesOut);
     for (const auto* tensor : {&x, &w, &y}) TERN_RETURN_IF_ERROR(tensor->status());
@@ -190,6 +193,26 @@ class Operations {
     if (operation.ok()) operations_.push_back(std::move(*operation));
     return operation.status();
   }
+  // Returns the tensor that the convolution reads, or whose gradient it computes. cuDNN's engines
+  // want what takes the place of x in x's type.
+  Result<Descriptor> MakeInput() {
+    const kernels::DeviceImages& in = shape_.slide.in;
+    auto x = MakeTensor(kImagesIn, type_, DimsOf(in));
+    if (!normalizes_ || !x.ok()) return x;
+    auto scale = MakeTensor(kScale, type_, {1, in.c, 1, 1});
+    auto shift = MakeTensor(kShift, type_, {1, in.c, 1, 1});
+    auto scaled = MakeTensor(kScaled, CUDNN_DATA_FLOAT, DimsOf(in));
+    auto shifted = MakeTensor(kShifted, CUDNN_DATA_FLOAT, DimsOf(in));
+    auto normalized = MakeTensor(kNormalized, type_, DimsOf(in));
+    for (const auto* tensor : {&scale, &shift, &scaled, &shifted, &normalized})
+      TERN_RETURN_IF_ERROR(tensor->status());
+    TERN_RETURN_IF_ERROR(AddOperation(MakePointwise(CUDNN_POINTWISE_MUL, *x, &*scale, *scaled)));
+    TERN_RETURN_IF_ERROR(
+        AddOperation(MakePointwise(CUDNN_POINTWISE_ADD, *scaled, &*shift, *shifted)));
+    TERN_RETURN_IF_ERROR(
+        AddOperation(MakePointwise(CUDNN_POINTWISE_RELU_FWD, *shifted, nullptr, *normalized)));
+    return normalized;
+  }
   Status AddSums(const Descriptor& y) {
     const std::array<int64_t, 4> dims = {1, shape_.slide.out.c, 1, 1};
     auto sums = MakeTensor(kSums, CUDNN_DATA_FLOAT, dims);
@@ -216,7 +239,7 @@ class Operations {
 
   const ConvShape shape_;
   const cudnnDataType_t type_;
-  const bool has_bias_, has_relu_, adds_up_;
+  const bool has_bias_, has_relu_, adds_up_, normalizes_;
   std::vector<Descriptor> operations_;
 };
 
@@ -306,6 +329,12 @@ Result<Descriptor> MakeVariantPack(const ConvShape& shape, ConvPass pass, const 
   if (AddsUp(shape, pass)) {
     uids.insert(uids.end(), {kSums, kSquares});
     pointers.insert(pointers.end(), {data.sums, data.sums + shape.slide.out.c});
+  }
+  if (Normalizes(shape, pass)) {
+    auto* scale = static_cast<std::byte*>(data.norm);
+    uids.insert(uids.end(), {kScale, kShift});
+    pointers.insert(pointers.end(),
+                    {scale, scale + shape.slide.in.c * kernels::BytesOf(shape.type)});
   }
   return DescriptorBuilder(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, "a plan's data")
       .Set<int64_t>(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, uids)

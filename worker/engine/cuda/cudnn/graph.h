@@ -29,7 +29,8 @@ Result<Target> TargetOf(const std::string& json);
 
 // The numbers that identify the tensors of a graph. kBeforeBias and kBeforeRelu are intermediate
 // results of the forward pass, before the bias is added and before the ReLU; kSums and kSquares are
-// the two halves of ConvData::sums.
+// the two halves of ConvData::sums, kScale and kShift those of ConvData::norm. kScaled, kShifted
+// and kNormalized are scale x, scale x + shift, and what takes the place of x.
 enum TensorUid : int64_t {
   kImagesIn = 1,
   kKernel,
@@ -38,7 +39,12 @@ enum TensorUid : int64_t {
   kBeforeBias,
   kBeforeRelu,
   kSums,
-  kSquares
+  kSquares,
+  kScale,
+  kShift,
+  kScaled,
+  kShifted,
+  kNormalized
 };
 
 // Whether the graph of a pass has unequal padding before and after the image on an axis.

@@ -79,7 +79,8 @@ Status Trial::Allocate() {
   const size_t kernel_elements = size_t{slide.out.c} * (slide.in.c / shape_.groups) *
                                  slide.window.rows.kernel * slide.window.columns.kernel;
   for (const size_t num_elements :
-       {size_t{slide.in.size()}, kernel_elements, size_t{slide.out.size()}, size_t{slide.out.c}})
+       {size_t{slide.in.size()}, kernel_elements, size_t{slide.out.size()}, size_t{slide.out.c},
+        size_t{2} * slide.in.c})
     array_bytes_.push_back(num_elements * kernels::BytesOf(shape_.type));
   array_bytes_.push_back(size_t{2} * slide.out.c * sizeof(float));
   for (const size_t bytes : array_bytes_) {
@@ -129,12 +130,13 @@ Result<std::vector<uint8_t>> Trial::ReadResult() {
 }
 
 ConvData Trial::data() const {
-  return {memory_[0].get(),
-          memory_[1].get(),
-          memory_[2].get(),
-          memory_[3].get(),
-          static_cast<float*>(memory_[4].get()),
-          workspace_.get()};
+  return {.x = memory_[0].get(),
+          .kernel = memory_[1].get(),
+          .y = memory_[2].get(),
+          .bias = memory_[3].get(),
+          .sums = static_cast<float*>(memory_[5].get()),
+          .norm = memory_[4].get(),
+          .workspace = workspace_.get()};
 }
 
 Status Trial::Wait() {

@@ -64,7 +64,7 @@ class Trial {
   const kernels::DeviceStream stream_;
   const ConvShape shape_;
   const ConvPass pass_;
-  std::vector<size_t> array_bytes_;  // x, kernel, y, bias and sums
+  std::vector<size_t> array_bytes_;  // x, kernel, y, bias, norm and sums
   std::vector<device::DeviceMemory> memory_;
   device::DeviceMemory workspace_;
   size_t workspace_bytes_ = 0;
