@@ -65,6 +65,10 @@ def own(model):
     return Step(f"own_{model}", tuple(gpu_measure.own_keys(model)), functools.partial(gpu_measure.own, model), 20)
 
 
+def norms(model):
+    return Step(f"norms_{model}", (f"norms_{model}",), functools.partial(gpu_measure.norms, model), 20)
+
+
 def eager(model):
     return Step(f"step_{model}", tuple(gpu_measure.step_keys(model)), functools.partial(gpu_measure.eager, model), 20)
 
@@ -91,7 +95,7 @@ def parts(quick):
     then costs them nothing."""
     more = () if quick else MORE_MODELS
     right = [[tests("tests_kernels")], [Step("bench", BENCH, gpu_measure.bench)], *([own(model)] for model in FIRST_MODELS),
-             [tests("tests_engine")], *([own(model)] for model in more)]
+             [tests("tests_engine")], *([norms(model)] for model in ("resnet20", "resnet50")), *([own(model)] for model in more)]
     training = [[Step("train_resnet20", ("train_resnet20",), gpu_train.resnet20, 20)],
                 *in_pairs([mixed(name) for name in gpu_train.MIXED]),
                 [Step("train_lenet", ("train_lenet",), gpu_train.lenet)]]

@@ -54,7 +54,7 @@ elif name == "net_steps":
     plans.write_text(json.dumps(sorted({*known, words[0]})))
     loaded = int(words[0] in known)
     planning = {"segments": 2, "graphs": 2 - (words[0] == os.environ.get("NO_GRAPHS")), "graph_nodes": 99,
-                "plans_loaded": loaded, "plans_chosen": 1 - loaded, "plan_seconds": 1.5, "fused_norms": 3, "norms_in_readers": 2,
+                "plans_loaded": loaded, "plans_chosen": 1 - loaded, "plan_seconds": 1.5, "fused_norms": 3, "norms_in_readers": 2, "norm_gradients_in_readers": 1,
                 "own_loops": ["forward of 3x3"] if words[0] == "lenet" else []}
     print(json.dumps({"seconds": [0.02, 0.01, 0.03], "cpu_seconds": 5e-5, "steps": 3, "planning": planning}))
 elif words[0] == "--version":
@@ -126,7 +126,9 @@ class GpuCheck(unittest.TestCase):
         self.assertAlmostEqual(rows["rate_resnet50"]["value"], 256 / 0.02)
         self.assertIn("fp32, 20 ms", rows["rate_resnet50"]["note"])
         self.assertAlmostEqual(rows["own_resnet20"]["value"], 20)
-        self.assertIn("2 of 2 graphs, 99 nodes; 0 plans loaded, 1 chosen in 1.5 s; 3 norms fused before, 2 behind; no own loops", rows["own_resnet20"]["note"])
+        self.assertIn("2 of 2 graphs, 99 nodes; 0 plans loaded, 1 chosen in 1.5 s; 3 norms fused before, 2 and 1 gradients behind; no own loops", rows["own_resnet20"]["note"])
+        self.assertAlmostEqual(rows["norms_resnet50"]["value"], 1)
+        self.assertIn("20 ms, 2 of 2 graphs", rows["norms_resnet50"]["note"])
         self.assertIn("OWN LOOPS for 1 passes: forward of 3x3", rows["own_lenet"]["note"])
         self.assertIn("PyTorch", rows["step_resnet20"]["note"])  # PyTorch, if installed, finds no GPU here
         self.assertIn("no data here", rows["train_resnet20"]["note"])

@@ -142,17 +142,18 @@ def steps_of(ended):
         raise NotMeasured("it printed no times") from None
 
 
-def tern_steps(check, model, precision):
+def tern_steps(check, model, precision, *more):
     """Measures Tern's steps once, and caches them. The first run on a device also times cuDNN's plans, which takes
     longer than the steps."""
-    if (model, precision) not in check.steps:
+    key = (model, precision, *more)
+    if key not in check.steps:
         words = [check.place.program("net_steps"), model, BATCHES[model], 1, 9, precision, "cuda",
-                 STEP_S / 2 if check.options.quick else STEP_S]
+                 STEP_S / 2 if check.options.quick else STEP_S, *more]
         try:
-            check.steps[model, precision] = steps_of(check.tern_run(words, 100))
+            check.steps[key] = steps_of(check.tern_run(words, 100))
         except NotMeasured as why:
-            check.steps[model, precision] = why
-    steps = check.steps[model, precision]
+            check.steps[key] = why
+    steps = check.steps[key]
     if isinstance(steps, NotMeasured):
         raise steps
     return steps
@@ -193,7 +194,7 @@ def describe_planning(figures):
     loops = planning["own_loops"]
     return (f"{planning['graphs']} of {planning['segments']} graphs, {planning['graph_nodes']} nodes; {planning['plans_loaded']} plans loaded, "
             f"{planning['plans_chosen']} chosen in {planning['plan_seconds']:.3g} s; {planning['fused_norms']} norms fused before, "
-            f"{planning['norms_in_readers']} behind; "
+            f"{planning['norms_in_readers']} and {planning['norm_gradients_in_readers']} gradients behind; "
             + (f"OWN LOOPS for {len(loops)} passes: {'; '.join(loops[:3])}" if loops else "no own loops"))
 
 
@@ -234,6 +235,17 @@ def own(model, check):
 def own_keys(model):
     more = {"resnet20": ["cpu_us"], "resnet50": ["rate_resnet50", "own_tf32_resnet50"]}
     return [f"own_{model}", *more.get(model, [])]
+
+
+def norms(model, check):
+    """Compares fp16 steps whose convolutions do a part of the work of batch norms with steps whose norms do all of it."""
+    try:
+        fused, alone = ("fp16", *tern_steps(check, model, "fp16")), ("fp16", *tern_steps(check, model, "fp16", "own_norms"))
+    except NotMeasured as why:
+        check.figures.add_missing(f"norms_{model}", str(why))
+        return
+    add_step(check, f"norms_{model}", fused, alone[1] / fused[1],
+             f"{fused[1] * 1e3:.4g} ms, {describe_planning(fused[2])}; norms alone: {alone[1] * 1e3:.4g} ms, {describe_planning(alone[2])}")
 
 
 def eager(model, check):

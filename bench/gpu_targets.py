@@ -45,6 +45,8 @@ GPU_TARGETS = {
     "own_lenet": at_most("LeNet, batch 64: Tern's step, ms", None),
     "own_resnet50": at_most("ResNet-50, batch 256: Tern's step, ms", None),
     "own_tf32_resnet50": at_most("ResNet-50, batch 256: Tern's step in TF32, ms", None),
+    "norms_resnet20": Target("ResNet-20, batch 128, fp16: a step whose norms do all their work / one whose convolutions do a part", None, 1),
+    "norms_resnet50": Target("ResNet-50, batch 256, fp16: the same", None, 1),
     "own_alexnet": at_most("AlexNet, batch 256: Tern's step, ms", None),
     "own_vgg16": at_most("VGG-16, batch 64: Tern's step, ms", None),
     "own_mobilenet": at_most("MobileNet, batch 128: Tern's step, ms", None),

@@ -8,10 +8,11 @@
 // of steps that are timed together. On a GPU also "planning": what the net was planned with
 // (worker/engine/planning.h), which says why steps are slow if they are.
 //
-//   net_steps MODEL BATCH THREADS REGIONS fp32|tf32|bf16|fp16 [cpu|cuda [SECONDS]]
+//   net_steps MODEL BATCH THREADS REGIONS fp32|tf32|bf16|fp16 [cpu|cuda [SECONDS [own_norms]]]
 //
 // On the CPU a region is one step, on a GPU as many steps as take about 50 ms or longer. SECONDS
-// limits the total time, but at least one region is timed.
+// limits the total time, but at least one region is timed. own_norms: on a GPU, convolutions do no
+// work of batch norms.
 #include <omp.h>
 #include <sys/resource.h>
 
@@ -55,6 +56,7 @@ struct Setting {
   Precision precision = Precision::kFp32;
   Device device = Device::kCpu;
   double max_seconds = std::numeric_limits<double>::infinity();
+  bool fuses_norms = true;
 };
 
 double CpuSeconds() {
@@ -214,8 +216,10 @@ class GpuTrainer : public Trainer {
 };
 
 Result<std::unique_ptr<Trainer>> MakeTrainer(const Setting& setting, Problem& problem) {
-  const Net::Options options = {
-      .device = setting.device, .batch = setting.batch_size, .precision = setting.precision};
+  const Net::Options options = {.device = setting.device,
+                                .batch = setting.batch_size,
+                                .precision = setting.precision,
+                                .fuses_norms = setting.fuses_norms};
   if (setting.device == Device::kCuda) return GpuTrainer::Make(problem, options);
   auto net =
       Net::Make(problem.net, options,
@@ -233,7 +237,9 @@ std::string PlanningJson(const Planning& planning) {
       ", \"graph_nodes\": ", planning.graph_nodes, ", \"plans_loaded\": ", planning.plans_loaded,
       ", \"plans_chosen\": ", planning.plans_chosen, ", \"plan_seconds\": ", planning.plan_seconds,
       ", \"fused_norms\": ", planning.fused_norms,
-      ", \"norms_in_readers\": ", planning.norms_in_readers, ", \"own_loops\": [", loops, "]}");
+      ", \"norms_in_readers\": ", planning.norms_in_readers,
+      ", \"norm_gradients_in_readers\": ", planning.norm_gradients_in_readers, ", \"own_loops\": [",
+      loops, "]}");
 }
 
 void MeasureAndPrint(const Setting& setting, Trainer* trainer) {
@@ -286,12 +292,14 @@ int RunBenchmark(const Setting& setting) {
 }
 
 int Main(int argc, char** argv) {
-  if (argc < 6 || argc > 8) {
-    std::fprintf(
-        stderr, "net_steps MODEL BATCH THREADS REGIONS fp32|tf32|bf16|fp16 [cpu|cuda [SECONDS]]\n");
+  Setting setting;
+  setting.fuses_norms = argc < 9;
+  if (argc < 6 || argc > 9 || (argc == 9 && std::string(argv[8]) != "own_norms")) {
+    std::fprintf(stderr,
+                 "net_steps MODEL BATCH THREADS REGIONS fp32|tf32|bf16|fp16 "
+                 "[cpu|cuda [SECONDS [own_norms]]]\n");
     return static_cast<int>(Code::kUsage);
   }
-  Setting setting;
   setting.model = argv[1];
   setting.batch_size = static_cast<uint32_t>(std::atoi(argv[2]));
   setting.num_threads = std::atoi(argv[3]);

@@ -99,12 +99,29 @@ struct DeviceNormState {
   // deviation.
   const float* sums = nullptr;
   // For the forward pass in training, if NormalizeOnDevice or a convolution computes y: where the
-  // scales of all channels go, and then the shifts, rounded to the type of x; else null. `scale` and
-  // `shift` get the same numbers, so that the backward pass finds the same signs. The shift belongs
-  // to the rounded scale. A scale by which the mean times the scale exceeds 2^15 is lowered, because
-  // fp16 ends at 2^16. With a gamma of 1, fp16 rounds such an x by up to 16 deviations.
+  // scales of all channels go, and then the shifts, rounded to the type of x; else null. `scale`
+  // and `shift` get the same numbers, so that the backward pass finds the same signs. The shift
+  // belongs to the rounded scale. A scale by which the mean times the scale exceeds 2^15 is
+  // lowered, because fp16 ends at 2^16. With a gamma of 1, fp16 rounds such an x by up to 16
+  // deviations.
   void* rounded = nullptr;
+  // With `rounded`: gain = scale / inverse and bias = shift + mean scale are set, too, with which
+  // y = max(0, gain x^ + bias).
+  float *gain = nullptr, *bias = nullptr;
 };
+// The arrays of a norm whose neighbours compute a part of it: one float per channel each, one after
+// another. The first six are set by the forward pass (DeviceNormState), `products` and `sums` by
+// whoever computes g: the sums of g x^ and of g of each channel. `slope` and `offset` are workspace
+// of the backward pass, and `unused` has three arrays that cuDNN sets.
+struct NormArrays {
+  static constexpr size_t kArrays = 13;
+  float *mean, *scale, *shift, *inverse, *gain, *bias, *products, *sums, *slope, *offset, *unused;
+};
+inline NormArrays NormArraysAt(float* begin, uint32_t channels) {
+  const auto array = [&](size_t i) { return begin + i * channels; };
+  return {array(0), array(1), array(2), array(3), array(4), array(5),
+          array(6), array(7), array(8), array(9), array(10)};
+}
 // Computes y from x and r; `r` may be null. In training, normalizes with the moments of the batch
 // and updates the running moments; otherwise, normalizes with the running moments. If y is null,
 // only sets what `state` points to.
@@ -117,11 +134,13 @@ struct DeviceNormState {
                                     uint32_t channels, const void* x, const void* norm, void* y);
 // The arrays of the backward pass. If the forward pass added r and applied a ReLU, the backward
 // pass reads y, and writes g, which is the gradient of r, to `g`; `g` may be `dy`. Otherwise y and
-// g are null.
+// g are null. If who computed `dy` went on to g and its sums, `dy` is g, and `products` and `sums`
+// are those of NormArrays; else these are null.
 struct DeviceNormBackward {
   const void *x = nullptr, *dy = nullptr;
   const void* y = nullptr;
   void* g = nullptr;
+  const float *products = nullptr, *sums = nullptr;
 };
 // Computes the gradients of x, gamma and beta. dx may be dy or g. The gradients of gamma and beta
 // are divided by the loss scale. `sums` is memory for intermediate results, two numbers per
@@ -131,5 +150,12 @@ struct DeviceNormBackward {
                                             const DeviceNormBackward& arrays,
                                             const DeviceStep* step, float* sums, void* dx,
                                             float* gamma_gradient, float* beta_gradient);
+
+// Goes on from the gradient of a norm's output, which `gradient` has, to g, in its place, and sets
+// arrays.products and arrays.sums. `workspace` has ColumnWorkspaceBytes bytes, which need not be
+// initialized.
+[[nodiscard]] int NormGradientOnDevice(DeviceStream stream, DeviceType type, uint64_t rows,
+                                       uint32_t channels, const void* x, const NormArrays& arrays,
+                                       void* workspace, void* gradient);
 
 }  // namespace tern::kernels

@@ -14,6 +14,15 @@ struct TwoSums {
   double first = 0, second = 0;
 };
 
+// Makes a workspace from ColumnWorkspaceBytes bytes, which need not be initialized.
+inline int MakeWorkspace(cudaStream_t stream, uint64_t rows, uint32_t channels, void* memory,
+                         ColumnWorkspace* workspace) {
+  workspace->partial_sums = static_cast<double*>(memory);
+  workspace->counters =
+      reinterpret_cast<uint32_t*>(workspace->partial_sums + PartialSumsOf(rows, channels));
+  return cudaMemsetAsync(workspace->counters, 0, CountersOf(channels) * sizeof(uint32_t), stream);
+}
+
 constexpr uint32_t kSumThreads = 256;   // threads per block
 constexpr uint32_t kSumBlocks = 2;      // blocks that run on a multiprocessor at the same time
 constexpr uint32_t kRowsInFloat = 16;   // the most rows that a thread adds in float

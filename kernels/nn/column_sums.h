@@ -48,5 +48,9 @@ constexpr uint64_t PartialSumsOf(uint64_t rows, uint32_t channels) {
 }
 // Enough counters also for any smaller number of channels.
 constexpr uint32_t CountersOf(uint32_t channels) { return channels / 32 + 1; }
+// The bytes of both arrays.
+constexpr size_t ColumnWorkspaceBytes(uint64_t rows, uint32_t channels) {
+  return PartialSumsOf(rows, channels) * sizeof(double) + CountersOf(channels) * sizeof(uint32_t);
+}
 
 }  // namespace tern::kernels

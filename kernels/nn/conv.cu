@@ -292,14 +292,13 @@ int ColumnSumsOnDevice(DeviceStream stream, DeviceType type, const void* x, uint
 
 int ColumnMomentsOnDevice(DeviceStream stream, DeviceType type, const void* x, uint64_t rows,
                           uint32_t columns, void* workspace, float* sums) {
-  auto* partial_sums = static_cast<double*>(workspace);
-  auto* counters = reinterpret_cast<uint32_t*>(partial_sums + PartialSumsOf(rows, columns));
-  const int error = cudaMemsetAsync(counters, 0, CountersOf(columns) * sizeof *counters, stream);
+  ColumnWorkspace arrays;
+  const int error = MakeWorkspace(stream, rows, columns, workspace, &arrays);
   if (error != 0) return error;
   return DispatchTypeAndPack(type, columns, [&]<typename T, uint32_t kCount>() {
     return SumColumns<kCount>(stream, rows, columns,
-                              SquaresSource<T, kCount>{static_cast<const T*>(x)},
-                              {partial_sums, counters}, StoreBothSums{sums, sums + columns});
+                              SquaresSource<T, kCount>{static_cast<const T*>(x)}, arrays,
+                              StoreBothSums{sums, sums + columns});
   });
 }
 

@@ -31,12 +31,9 @@ namespace tern::kernels {
 
 // Sets sums[c] to the sum of x[row, c] over all rows, and sums[columns + c] to the sum of its
 // square. Adds up to 16 rows in float, and these sums in double. `workspace` has
-// ColumnMomentsWorkspaceBytes bytes, which need not be initialized.
+// ColumnWorkspaceBytes bytes, which need not be initialized.
 [[nodiscard]] int ColumnMomentsOnDevice(DeviceStream stream, DeviceType type, const void* x,
                                         uint64_t rows, uint32_t columns, void* workspace,
                                         float* sums);
-constexpr size_t ColumnMomentsWorkspaceBytes(uint64_t rows, uint32_t columns) {
-  return PartialSumsOf(rows, columns) * sizeof(double) + CountersOf(columns) * sizeof(uint32_t);
-}
 
 }  // namespace tern::kernels

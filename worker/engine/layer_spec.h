@@ -37,6 +37,9 @@ struct LayerSpec {
   // Whether the batch norm leaves its output and the ReLU to the convolution that reads them, which
   // computes them from the norm's input. Only the GPU's backend sets it, too.
   bool leaves_output = false;
+  // Whether that convolution also computes the gradient of the norm's output before the ReLU, and
+  // the sums that the norm's gradients need.
+  bool leaves_gradient = false;
   std::vector<ParameterArrays> parameters;
   // Whether the layer has parameters, and all are frozen. It then computes no gradients of them,
   // and a batch norm computes as in evaluation.

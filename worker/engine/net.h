@@ -74,6 +74,9 @@ class Net {
     // Patterns of the names of parameters that are not trained (models/graph/freeze.h). A batch
     // norm whose parameters are all frozen computes as in evaluation.
     std::vector<std::string> freeze = {};
+    // Whether convolutions may do a part of the work of batch norms (cuda/norm_fusion.h). On a GPU
+    // only; a benchmark compares both.
+    bool fuses_norms = true;
   };
   // The caller's arenas, which must outlive the net. `parameters` and, in training, `gradients`
   // contain all parameters of the net but the frozen ones, `frozen` these, which must not change;

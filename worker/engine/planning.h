@@ -19,6 +19,9 @@ struct Planning {
   uint32_t fused_norms = 0;
   // How many batch norms leave their output and the ReLU to the convolution that reads them.
   uint32_t norms_in_readers = 0;
+  // For how many of these the convolution also goes back through the ReLU, and takes the sums of
+  // the norm's gradients.
+  uint32_t norm_gradients_in_readers = 0;
   // The passes are divided into segments; a graph replays all launches of a segment, from its
   // second run on. Launches of a segment without a graph run one by one. graph_nodes: the launches,
   // copies and the like in all graphs.

@@ -50,7 +50,7 @@ class ColumnMoments {
  public:
   ColumnMoments(DeviceType type, const void* x, uint64_t rows, uint32_t channels)
       // The workspace need not be zero.
-      : workspace_(std::vector<uint8_t>(ColumnMomentsWorkspaceBytes(rows, channels), 0xFF)),
+      : workspace_(std::vector<uint8_t>(ColumnWorkspaceBytes(rows, channels), 0xFF)),
         sums_(2 * channels) {
     for (int run = 0; run < 2; ++run) {
       EXPECT_EQ(
@@ -205,13 +205,17 @@ struct LeftNorm {
         rounded(type, 2 * channels),
         constants(std::vector<float>(channels, gamma)),
         betas(std::vector<float>(channels, 0.25f)),
-        statistics(std::vector<float>(6 * channels)),
+        statistics(std::vector<float>(2 * channels)),
+        state_arrays(NormArrays::kArrays * channels),
+        arrays(NormArraysAt(state_arrays.data(), channels)),
         memory(norm.rows, channels) {
     state.gamma = constants.data();
     state.beta = betas.data();
-    PlaceStatistics(statistics.data(), channels, &state);
-    state.running_mean = statistics.data() + 4 * channels;
-    state.running_variance = statistics.data() + 5 * channels;
+    PlaceStatistics(state_arrays.data(), channels, &state);
+    state.gain = arrays.gain;
+    state.bias = arrays.bias;
+    state.running_mean = statistics.data();
+    state.running_variance = statistics.data() + channels;
     state.workspace = memory.workspace();
     state.rounded = rounded.data();
     EXPECT_EQ(BatchNormForwardOnDevice(nullptr, type, norm, state, /*is_training=*/true, x.data(),
@@ -224,7 +228,8 @@ struct LeftNorm {
 
   const DeviceNorm norm;
   TypedArray x, y, rounded;
-  DeviceArray<float> constants, betas, statistics;
+  DeviceArray<float> constants, betas, statistics, state_arrays;
+  NormArrays arrays;
   SumsMemory memory;
   DeviceNormState state;
 };
@@ -236,33 +241,66 @@ double RoundingError(DeviceType type) {
 
 TEST_P(DeviceRows, NormThatIsLeftToItsReader) {
   LeftNorm left(type_, NormalValues(size(), 8, 1), channels_, 1.25f);
-  const std::vector<float> statistics = left.statistics.Read(), rounded = left.rounded.Read();
-  const float *scale = &statistics[channels_], *shift = &statistics[2 * channels_];
-  const std::vector<float> x = left.x.Read(), y = left.y.Read();
-  const std::vector<float> dy = SmallIntegers(size(), 3);
-  std::vector<double> sums(channels_);
+  std::vector<float> state = left.state_arrays.Read(), running = left.statistics.Read();
+  const std::vector<float> x = left.x.Read(), y = left.y.Read(), rounded = left.rounded.Read();
+  const NormArrays arrays = NormArraysAt(state.data(), channels_);
   for (uint32_t c = 0; c < channels_; ++c) {
-    const double error = 4 * RoundingError(type_), mean = statistics[c];
-    ASSERT_EQ(scale[c], rounded[c]);
-    ASSERT_EQ(shift[c], rounded[channels_ + c]);
-    ASSERT_NEAR(scale[c], 1.25 * statistics[3 * channels_ + c], error * 1.25);
-    ASSERT_NEAR(shift[c], 0.25 - mean * scale[c], error * 10) << "it belongs to the rounded scale";
-    ASSERT_NEAR(statistics[4 * channels_ + c], 0.1 * mean, 1e-5) << "the running mean";
+    const double error = 4 * RoundingError(type_), mean = arrays.mean[c];
+    const float scale = arrays.scale[c], shift = arrays.shift[c], inverse = arrays.inverse[c];
+    ASSERT_EQ(scale, rounded[c]);
+    ASSERT_EQ(shift, rounded[channels_ + c]);
+    ASSERT_NEAR(scale, 1.25 * inverse, error * 1.25);
+    ASSERT_NEAR(shift, 0.25 - mean * scale, error * 10) << "it belongs to the rounded scale";
+    ASSERT_NEAR(arrays.gain[c], scale / inverse, 1e-6);
+    ASSERT_NEAR(arrays.bias[c], shift + mean * scale, 1e-5);
+    ASSERT_NEAR(running[c], 0.1 * mean, 1e-5);
     for (size_t i = c; i < size(); i += channels_) {
-      const double exact = std::max(0.0, double{scale[c]} * x[i] + shift[c]);
+      const double exact = std::max(0.0, double{scale} * x[i] + shift);
       ASSERT_NEAR(y[i], exact, error * (1 + exact)) << i;
-      sums[c] += y[i] > 0 ? dy[i] : 0;
     }
   }
-  // The backward pass finds the same signs.
-  TypedArray gradient(type_, dy);
-  DeviceArray<float> workspace(2 * channels_), dgamma(channels_), dbeta(channels_);
-  ASSERT_EQ(BatchNormBackwardOnDevice(
-                nullptr, type_, left.norm, left.state, {left.x.data(), gradient.data()},
-                step_->data(), workspace.data(), gradient.data(), dgamma.data(), dbeta.data()),
+}
+
+// The gradients of a norm, if who computes the gradient of its output goes on to g and its sums,
+// are those that the norm computes itself.
+TEST_P(DeviceRows, NormWhoseGradientIsLeftToItsReader) {
+  LeftNorm left(type_, NormalValues(size(), 8, 1), channels_, 1.25f);
+  const std::vector<float> dy = SmallIntegers(size(), 3), y = left.y.Read();
+  struct Gradients {
+    std::vector<float> x, gamma, beta;
+  };
+  const auto run_backward = [&](TypedArray* gradient, bool is_g) {
+    TypedArray dx(type_, size());
+    DeviceArray<float> gamma(channels_), beta(channels_);
+    DeviceNormBackward backward{left.x.data(), gradient->data()};
+    if (is_g) backward.products = left.arrays.products, backward.sums = left.arrays.sums;
+    EXPECT_EQ(
+        BatchNormBackwardOnDevice(nullptr, type_, left.norm, left.state, backward, step_->data(),
+                                  left.arrays.slope, dx.data(), gamma.data(), beta.data()),
+        0);
+    return Gradients{dx.Read(), gamma.Read(), beta.Read()};
+  };
+  TypedArray gradient(type_, dy), g(type_, dy);
+  const Gradients expected = run_backward(&gradient, false);
+  DeviceArray<uint8_t> workspace(
+      std::vector<uint8_t>(ColumnWorkspaceBytes(rows_, channels_), 0xFF));
+  ASSERT_EQ(NormGradientOnDevice(nullptr, type_, rows_, channels_, left.x.data(), left.arrays,
+                                 workspace.data(), g.data()),
             0);
-  const std::vector<float> beta_gradients = dbeta.Read();
-  for (uint32_t c = 0; c < channels_; ++c) EXPECT_EQ(beta_gradients[c], sums[c]);
+  const std::vector<float> g_values = g.Read();
+  std::vector<float> sums(channels_);
+  for (size_t i = 0; i < size(); ++i) {
+    ASSERT_EQ(g_values[i], y[i] > 0 ? dy[i] : 0) << "the signs are those of the output";
+    sums[i % channels_] += g_values[i];
+  }
+  const Gradients given = run_backward(&g, true);
+  EXPECT_EQ(given.beta, sums);
+  EXPECT_EQ(given.beta, expected.beta);
+  for (uint32_t c = 0; c < channels_; ++c)
+    ASSERT_NEAR(given.gamma[c], expected.gamma[c], 1e-6 * (1 + std::abs(expected.gamma[c])));
+  for (size_t i = 0; i < size(); ++i)
+    ASSERT_NEAR(given.x[i], expected.x[i],
+                2 * RoundingError(type_) * (4 + std::abs(expected.x[i])));
 }
 
 // A channel that does not vary has a scale of gamma / sqrt(epsilon). The mean times that is beyond

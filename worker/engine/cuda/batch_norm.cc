@@ -23,8 +23,7 @@ class BatchNorm : public Layer {
         step_(inputs.step) {}
 
   Value Forward(Program* program, const std::vector<Value>& inputs) override {
-    const size_t array_bytes = size_t{spec_.output.c} * sizeof(float);
-    state_ = program->NewArray(6 * array_bytes);
+    state_ = program->NewArray(kernels::NormArrays::kArrays * norm_.channels * sizeof(float));
     counters_ = program->NewLastingArray(kernels::CountersOf(norm_.channels) * sizeof(uint32_t));
     input_ = inputs[0];
     if (spec_.leaves_output) return ForwardForReader(program);
@@ -61,9 +60,11 @@ class BatchNorm : public Layer {
                       auto stream, const auto& data) {
                     kernels::DeviceNormBackward norm_arrays{data[3], data[4]};
                     if (data.size() > 6) norm_arrays.y = data[6], norm_arrays.g = data[7];
-                    const kernels::DeviceNormState state = StateOf(spec, data);
+                    const kernels::NormArrays arrays = ArraysOf(spec, data);
+                    if (spec.leaves_gradient)
+                      norm_arrays.products = arrays.products, norm_arrays.sums = arrays.sums;
                     return kernels::BatchNormBackwardOnDevice(
-                        stream, type, norm, state, norm_arrays, step, state.inverse + norm.channels,
+                        stream, type, norm, StateOf(spec, data), norm_arrays, step, arrays.slope,
                         data[5], spec.parameters[0].gradient, spec.parameters[1].gradient);
                   });
     std::vector<Value> gradients = {input_gradient};
@@ -79,6 +80,7 @@ class BatchNorm : public Layer {
     output_ = input_;
     output_.sums_buffer = -1;
     output_.norm_buffer = program->NewArray(norm_bytes).buffer;
+    if (spec_.leaves_gradient) output_.norm_arrays_buffer = state_.buffer;
     std::vector<Value> values = {state_, NewPartialSums(program), counters_, input_,
                                  NormOf(output_)};
     const bool has_sums = input_.sums_buffer >= 0;
@@ -103,6 +105,9 @@ class BatchNorm : public Layer {
     return program->NewArray(kernels::PartialSumsOf(norm_.rows, norm_.channels) * sizeof(double));
   }
 
+  static kernels::NormArrays ArraysOf(const LayerSpec& spec, const Program::Data& data) {
+    return kernels::NormArraysAt(static_cast<float*>(data[0]), spec.output.c);
+  }
   // Returns the parameters, statistics and state arrays of the norm. The first three values of each
   // launch must be state_, partial sums and counters_.
   static kernels::DeviceNormState StateOf(const LayerSpec& spec, const Program::Data& data) {
@@ -111,10 +116,13 @@ class BatchNorm : public Layer {
     state.beta = spec.parameters[1].values;
     state.running_mean = spec.statistics[0];
     state.running_variance = spec.statistics[1];
-    state.mean = static_cast<float*>(data[0]);
-    state.scale = state.mean + spec.output.c;
-    state.shift = state.scale + spec.output.c;
-    state.inverse = state.shift + spec.output.c;
+    const kernels::NormArrays arrays = ArraysOf(spec, data);
+    state.mean = arrays.mean;
+    state.scale = arrays.scale;
+    state.shift = arrays.shift;
+    state.inverse = arrays.inverse;
+    state.gain = arrays.gain;
+    state.bias = arrays.bias;
     state.workspace = {static_cast<double*>(data[1]), static_cast<uint32_t*>(data[2])};
     return state;
   }
@@ -122,8 +130,7 @@ class BatchNorm : public Layer {
   const LayerSpec spec_;
   const kernels::DeviceNorm norm_;
   const kernels::DeviceStep* const step_;
-  // state_ has six arrays with one float per channel: the mean, the scale, the shift, the inverse
-  // of the standard deviation, and two arrays of workspace. counters_ are those of the sums.
+  // state_ has the arrays of kernels::NormArrays. counters_ are those of the sums.
   Value state_, counters_, input_, output_;
 };
 

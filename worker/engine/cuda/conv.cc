@@ -24,6 +24,7 @@ class ConvOperation {
   Value Forward(Program* program, const Value& input) {
     shape_.slide.in.c = input.image.c;
     shape_.normalizes = input.norm_buffer >= 0;
+    shape_.takes_norm_gradient = input.norm_arrays_buffer >= 0;
     input_ = input;
     output_ = program->NewValue(spec_.output);
     if (shape_.has_sums)
@@ -82,20 +83,31 @@ class ConvOperation {
     const std::shared_ptr<ConvPlan> plan = inputs_.convolutions->Plan(shape_, pass);
     const Value workspace = program->NewArray(plan->workspace_bytes());
     std::vector<Value> values = {x, kernel, y, workspace};
-    // Only the forward pass adds the bias, or adds up the channels.
-    const bool has_bias = shape_.has_bias && pass == ConvPass::kForward;
-    const bool has_sums = AddsUp(shape_, pass), normalizes = Normalizes(shape_, pass);
-    if (has_bias) values.push_back(bias_);
-    if (has_sums) values.push_back(SumsOf(y));
-    if (normalizes) values.push_back(NormOf(x));
-    program->CallOperation(
-        what, values, [plan, has_bias, has_sums, normalizes](auto stream, const auto& data) {
-          ConvData arrays{.x = data[0], .kernel = data[1], .y = data[2], .workspace = data[3]};
-          if (has_bias) arrays.bias = data[4];
-          if (has_sums) arrays.sums = static_cast<float*>(data[4]);
-          if (normalizes) arrays.norm = data.back();
-          return plan->Run(stream, arrays);
-        });
+    // The arrays that only some passes have follow, and `places` says what each is.
+    using Place = void (*)(void* array, ConvData* arrays);
+    std::vector<Place> places;
+    const auto add = [&](const Value& value, Place place) {
+      values.push_back(value);
+      places.push_back(place);
+    };
+    if (shape_.has_bias && pass == ConvPass::kForward)
+      add(bias_, [](void* array, ConvData* arrays) { arrays->bias = array; });
+    if (AddsUp(shape_, pass)) {
+      add(SumsOf(y),
+          [](void* array, ConvData* arrays) { arrays->sums = static_cast<float*>(array); });
+    }
+    if (Normalizes(shape_, pass))
+      add(NormOf(x), [](void* array, ConvData* arrays) { arrays->norm = array; });
+    if (TakesNormGradient(shape_, pass)) {
+      add(input_, [](void* array, ConvData* arrays) { arrays->norm_input = array; });
+      add(NormArraysOf(input_),
+          [](void* array, ConvData* arrays) { arrays->norm_arrays = static_cast<float*>(array); });
+    }
+    program->CallOperation(what, values, [plan, places](auto stream, const auto& data) {
+      ConvData arrays{.x = data[0], .kernel = data[1], .y = data[2], .workspace = data[3]};
+      for (size_t i = 0; i < places.size(); ++i) places[i](data[4 + i], &arrays);
+      return plan->Run(stream, arrays);
+    });
   }
 
   void AddParameterGradients(Program* program, const Value& gradient) {

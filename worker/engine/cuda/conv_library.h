@@ -30,6 +30,10 @@ struct ConvShape {
   // Whether the passes that read x take max(0, scale x + shift) in its place, which is what a batch
   // norm and a ReLU would make of it. REQUIRES one group.
   bool normalizes = false;
+  // Whether the gradient of x, of a shape that normalizes, goes on through that ReLU: the pass
+  // writes g in place of the gradient of what takes the place of x, and adds up g and g x^ for the
+  // batch norm (batch_norm.h).
+  bool takes_norm_gradient = false;
 };
 // Whether a pass adds up the channels of y.
 inline bool AddsUp(const ConvShape& shape, ConvPass pass) {
@@ -39,27 +43,34 @@ inline bool AddsUp(const ConvShape& shape, ConvPass pass) {
 inline bool Normalizes(const ConvShape& shape, ConvPass pass) {
   return shape.normalizes && pass != ConvPass::kBackwardData;
 }
+// Whether a pass goes on to the gradient g of a batch norm.
+inline bool TakesNormGradient(const ConvShape& shape, ConvPass pass) {
+  return shape.takes_norm_gradient && pass == ConvPass::kBackwardData;
+}
 // Whether a pass does some of the work of a batch norm, which the norm can also do itself.
 inline bool HelpsNorm(const ConvShape& shape, ConvPass pass) {
-  return AddsUp(shape, pass) || Normalizes(shape, pass);
+  return AddsUp(shape, pass) || Normalizes(shape, pass) || TakesNormGradient(shape, pass);
 }
 
 // The arrays of a pass, on the device: the input images x and the output images y, [n, h, w, c];
 // the kernel (weights) [y channels, rows, columns, x channels / groups]; the bias [y channels]. All
 // have the type ConvShape::type, and so has `norm`: for each channel of x the scale, and then for
-// each channel the shift. `sums` are floats: for each channel of y the sum of its elements, and then
-// for each channel the sum of their squares. kForward reads x, the kernel and the bias, and writes y
-// and `sums`. Whether a library adds up elements before or after it has rounded them to the type of
-// y, and in which order, is its own affair; all runs of a plan give the same bits. What takes the
-// place of x is rounded to x's type, and then padded with zeros.
-// kBackwardData reads the kernel and the gradient of y, and writes the gradient of x.
+// each channel the shift. `sums` are floats: for each channel of y the sum of its elements, and
+// then for each channel the sum of their squares. kForward reads x, the kernel and the bias, and
+// writes y and `sums`. Whether a library adds up elements before or after it has rounded them to
+// the type of y, and in which order, is its own affair; all runs of a plan give the same bits. What
+// takes the place of x is rounded to x's type, and then padded with zeros.
+// kBackwardData reads the kernel and the gradient of y, and writes the gradient of x; to go on to
+// g, it also reads `norm_input`, the norm's input, which has the shape of x, and the first six of
+// `norm_arrays` (NormArrays, for the channels of x), and sets the others but `slope` and `offset`.
 // kBackwardWeights reads x and the gradient of y, and writes the gradient of the kernel; a gradient
 // takes the place of its array. Addresses are aligned to MemoryPlan::kAlignment, because the
 // libraries rely on that.
 struct ConvData {
   void *x = nullptr, *kernel = nullptr, *y = nullptr, *bias = nullptr;
   float* sums = nullptr;
-  void* norm = nullptr;
+  void *norm = nullptr, *norm_input = nullptr;
+  float* norm_arrays = nullptr;
   void* workspace = nullptr;  // Has ConvPlan::workspace_bytes() bytes.
 
   bool operator==(const ConvData&) const = default;

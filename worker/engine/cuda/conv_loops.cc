@@ -14,8 +14,9 @@ class LoopPlan : public ConvPlan {
   LoopPlan(const ConvShape& shape, ConvPass pass) : shape_(shape), pass_(pass) {}
   size_t workspace_bytes() const override {
     const auto& [in, out, window] = shape_.slide;
+    if (TakesNormGradient(shape_, pass_)) return kernels::ColumnWorkspaceBytes(in.pixels(), in.c);
     const size_t sums_bytes =
-        AddsUp(shape_, pass_) ? kernels::ColumnMomentsWorkspaceBytes(out.pixels(), out.c) : 0;
+        AddsUp(shape_, pass_) ? kernels::ColumnWorkspaceBytes(out.pixels(), out.c) : 0;
     return NormalizedBytes() + sums_bytes;
   }
   Status Run(kernels::DeviceStream stream, const ConvData& data) override {
@@ -42,24 +43,33 @@ class LoopPlan : public ConvPlan {
     return (bytes + kMultiple - 1) / kMultiple * kMultiple;
   }
   int Launch(kernels::DeviceStream stream, const ConvData& data) const {
-    const auto& [slide, groups, type, allows_tf32, has_bias, has_relu, has_sums, normalizes] =
-        shape_;
+    const kernels::DeviceSlide& slide = shape_.slide;
+    const kernels::DeviceType type = shape_.type;
+    const uint32_t groups = shape_.groups;
     switch (pass_) {
       case ConvPass::kBackwardData:
-        return kernels::ConvBackwardDataOnDevice(stream, type, slide, groups, data.y, data.kernel,
-                                                 data.x);
+        return LaunchBackwardData(stream, data);
       case ConvPass::kBackwardWeights:
         return kernels::ConvBackwardWeightsOnDevice(stream, type, slide, groups, data.x, data.y,
                                                     data.kernel);
       case ConvPass::kForward:
         break;
     }
-    const int error =
-        kernels::ConvForwardOnDevice(stream, type, slide, groups, data.x, data.kernel,
-                                     has_bias ? data.bias : nullptr, has_relu, data.y);
+    const int error = kernels::ConvForwardOnDevice(stream, type, slide, groups, data.x, data.kernel,
+                                                   shape_.has_bias ? data.bias : nullptr,
+                                                   shape_.has_relu, data.y);
     if (error != 0 || !AddsUp(shape_, pass_)) return error;
     return kernels::ColumnMomentsOnDevice(stream, type, data.y, slide.out.pixels(), slide.out.c,
                                           data.workspace, data.sums);
+  }
+  int LaunchBackwardData(kernels::DeviceStream stream, const ConvData& data) const {
+    const kernels::DeviceImages& in = shape_.slide.in;
+    const int error = kernels::ConvBackwardDataOnDevice(stream, shape_.type, shape_.slide,
+                                                        shape_.groups, data.y, data.kernel, data.x);
+    if (error != 0 || !TakesNormGradient(shape_, pass_)) return error;
+    return kernels::NormGradientOnDevice(stream, shape_.type, in.pixels(), in.c, data.norm_input,
+                                         kernels::NormArraysAt(data.norm_arrays, in.c),
+                                         data.workspace, data.x);
   }
 
   const ConvShape shape_;
@@ -98,7 +108,8 @@ std::string DescribePass(const ConvShape& shape, ConvPass pass) {
              axis_text(window.rows), " ", axis_text(window.columns), " in ", shape.groups,
              is_forward && shape.has_bias ? ", bias" : "",
              is_forward && shape.has_relu ? ", relu" : "", AddsUp(shape, pass) ? ", sums" : "",
-             Normalizes(shape, pass) ? ", norm" : "");
+             Normalizes(shape, pass) ? ", norm" : "",
+             TakesNormGradient(shape, pass) ? ", gradient of a norm" : "");
 }
 
 }  // namespace tern::engine::cuda

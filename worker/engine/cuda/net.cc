@@ -191,11 +191,12 @@ Status CudaNet::Plan(const Arenas& arenas) {
   const NormFusions fusions = FuseNorms(
       StoredChannels(layers_, options_.precision, input.channels()),
       [&](const ConvShape& shape, ConvPass pass) {
-        return (*convolutions)->Plan(shape, pass) != nullptr;
+        return options_.fuses_norms && (*convolutions)->Plan(shape, pass) != nullptr;
       },
       &layers_);
   planning_.fused_norms = fusions.sums;
   planning_.norms_in_readers = fusions.outputs;
+  planning_.norm_gradients_in_readers = fusions.gradients;
   const Inputs inputs{step_memory_.step(), step_memory_.labels(), step_memory_.losses(),
                       convolutions->get()};
   using Planner = NetPlanner<Program, Layer, Value>;

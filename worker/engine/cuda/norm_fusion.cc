@@ -71,6 +71,9 @@ NormFusions FuseNorms(uint32_t stored_channels, const HasPlan& has_plan,
           has_plan(shape, ConvPass::kForward) && has_plan(shape, ConvPass::kBackwardWeights);
       shape.normalizes = norm->spec.leaves_output = can_normalize;
       fusions.outputs += can_normalize;
+      shape.takes_norm_gradient = can_normalize;
+      norm->spec.leaves_gradient = can_normalize && has_plan(shape, ConvPass::kBackwardData);
+      fusions.gradients += norm->spec.leaves_gradient;
     }
     layer.spec.has_sums =
         shape.has_sums && (shape.normalizes || has_plan(shape, ConvPass::kForward));

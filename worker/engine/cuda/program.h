@@ -41,10 +41,14 @@ struct Value {
   // If the launch that reads the tensor is to take max(0, scale x + shift) in its place
   // (ConvShape::normalizes): the number of the buffer with ConvData::norm; else -1.
   int norm_buffer = -1;
+  // If the launch that computes the gradient of that is to go on to g
+  // (ConvShape::takes_norm_gradient): the number of the buffer with ConvData::norm_arrays; else -1.
+  int norm_arrays_buffer = -1;
 };
-// The sums of the channels of a tensor that has them, and the norm that its reader computes.
+// The sums of the channels of a tensor that has them, and what its reader needs for the norm.
 inline Value SumsOf(const Value& tensor) { return {{}, tensor.sums_buffer}; }
 inline Value NormOf(const Value& tensor) { return {{}, tensor.norm_buffer}; }
+inline Value NormArraysOf(const Value& tensor) { return {{}, tensor.norm_arrays_buffer}; }
 
 class Program {
  public:

@@ -133,7 +133,7 @@ INSTANTIATE_TEST_SUITE_P(Networks, PlansOfNetwork, testing::ValuesIn(models::Mod
 // The fusion of batch norms with the convolutions of a network at a batch of 32, on a device of a
 // capability.
 struct Fusion {
-  uint32_t num_norms = 0, num_fused = 0, num_left = 0;
+  uint32_t num_norms = 0, num_fused = 0, num_left = 0, num_left_gradients = 0;
   std::vector<std::string> missing;  // the passes for which cuDNN has no plan
 };
 Fusion FusionOf(const std::string& name, int capability, Precision precision) {
@@ -159,6 +159,7 @@ Fusion FusionOf(const std::string& name, int capability, Precision precision) {
       FuseNorms(StoredChannels(layers, precision, net_def.input().channels()), has_plan, &layers);
   fusion.num_fused = fusions.sums;
   fusion.num_left = fusions.outputs;
+  fusion.num_left_gradients = fusions.gradients;
   return fusion;
 }
 
@@ -170,11 +171,13 @@ TEST(CudnnPlan, ExistsForConvolutionsThatHelpNorms) {
     EXPECT_EQ(small.num_norms, 21u);
     EXPECT_EQ(small.num_fused, 21u);
     EXPECT_EQ(small.num_left, 9u);
+    EXPECT_EQ(small.num_left_gradients, 9u);
     EXPECT_THAT(small.missing, testing::IsEmpty());
     const Fusion large = FusionOf("resnet50", capability, Precision::kFp16);
     EXPECT_EQ(large.num_norms, 53u);
     EXPECT_EQ(large.num_fused, 52u);
     EXPECT_EQ(large.num_left, 32u);
+    EXPECT_EQ(large.num_left_gradients, 32u);
     EXPECT_THAT(large.missing, testing::ElementsAre(testing::HasSubstr(" by 7/2/1/3 ")));
   }
 }

@@ -28,7 +28,7 @@ const Net::Options kHalves = {.batch = 2, .is_training = true, .precision = Prec
 // The names of the convolutions that add up channels, and of the norms that leave their output, if
 // the library can do that for all.
 struct Fused {
-  std::vector<std::string> convolutions, norms;
+  std::vector<std::string> convolutions, norms, norms_with_gradients;
 };
 Fused FusedLayersOf(const std::string& layers_text, const Net::Options& options = kHalves) {
   const pb::NetDef def =
@@ -45,9 +45,12 @@ Fused FusedLayersOf(const std::string& layers_text, const Net::Options& options 
   for (const PlannedLayer& layer : layers) {
     if (layer.spec.has_sums) fused.convolutions.push_back(layer.spec.def->name());
     if (layer.spec.leaves_output) fused.norms.push_back(layer.spec.def->name());
+    if (layer.spec.leaves_gradient) fused.norms_with_gradients.push_back(layer.spec.def->name());
   }
   EXPECT_EQ(fusions.sums, fused.convolutions.size());
   EXPECT_EQ(fusions.outputs, fused.norms.size());
+  EXPECT_EQ(fused.norms_with_gradients, fused.norms);
+  EXPECT_EQ(fusions.gradients, fused.norms.size());
   return fused;
 }
 std::vector<std::string> FusedIn(const std::string& layers_text,
@@ -165,7 +168,25 @@ TEST(NormFusion, TakesSumsWithoutTheNormBeforeIfThatIsAllThatHasPlans) {
     EXPECT_EQ(fusions.sums, 2u);
     EXPECT_EQ(fusions.outputs, 0u);
     EXPECT_FALSE(layers[1].spec.leaves_output);
+    EXPECT_FALSE(layers[1].spec.leaves_gradient);
   }
+}
+
+TEST(NormFusion, LeavesTheOutputAloneIfItsGradientHasNoPlan) {
+  const pb::NetDef def = MakeChain(
+      After(kConv, After("batch_norm {}; relu {}", After(kConv, "dense { outputs: 10 }"))),
+      MakeImageShape(3, 8, 8), 10);
+  std::vector<PlannedLayer> layers = LayersOf(def, kHalves);
+  const cuda::NormFusions fusions = cuda::FuseNorms(
+      8,
+      [&](const cuda::ConvShape& shape, cuda::ConvPass pass) {
+        return !cuda::TakesNormGradient(shape, pass);
+      },
+      &layers);
+  EXPECT_EQ(fusions.outputs, 1u);
+  EXPECT_EQ(fusions.gradients, 0u);
+  EXPECT_TRUE(layers[1].spec.leaves_output);
+  EXPECT_FALSE(layers[1].spec.leaves_gradient);
 }
 
 TEST(NormFusion, IsLeftOutWhereTheLibraryHasNoPlan) {
@@ -199,16 +220,23 @@ Problem ProblemOf(const std::string& layers) {
   return Problem(MakeChain(layers, MakeImageShape(3, 10, 10), 10), kBatch);
 }
 
-StepResult RunStep(const std::string& layers) {
+StepResult RunStep(const std::string& layers, bool fuses_norms = true) {
   Problem problem = ProblemOf(layers);
-  const auto net = problem.MakeNet(/*training=*/true, Precision::kFp16);
+  const auto net =
+      Net::Make(problem.net,
+                {.device = DeviceUnderTest(),
+                 .batch = kBatch,
+                 .precision = Precision::kFp16,
+                 .fuses_norms = fuses_norms},
+                {problem.parameters.data(), problem.gradients.data(), problem.statistics.data()});
+  EXPECT_TRUE(net.ok()) << net.status().message();
   StepResult result;
-  result.loss = net->Forward({problem.images, problem.labels, kBatch}, nullptr);
-  net->Backward(nullptr);
-  EXPECT_TRUE(net->status().ok()) << net->status().message();
+  result.loss = (*net)->Forward({problem.images, problem.labels, kBatch}, nullptr);
+  (*net)->Backward(nullptr);
+  EXPECT_TRUE((*net)->status().ok()) << (*net)->status().message();
   result.gradients = problem.gradients;
   result.statistics = problem.statistics;
-  result.planning = net->planning();
+  result.planning = (*net)->planning();
   return result;
 }
 
@@ -222,38 +250,37 @@ double Distance(const std::vector<float>& a, const std::vector<T>& b) {
   return std::sqrt(error / norm);
 }
 
-// Two nets that compute the same. In the second one a convolution's or a norm's output has a second
-// reader, which adds zeros to what follows, so that the norm takes its own sums or computes its
-// output.
-struct TwoNets {
-  const char *fused, *unfused;
-  uint32_t num_fused, num_fused_of_second;
-  uint32_t num_left = 0;  // the norms of the first net that leave their output
+struct FusedNet {
+  const char* layers;
+  uint32_t num_fused;     // the norms that take their sums from a convolution
+  uint32_t num_left = 0;  // the norms that leave their output and its gradient
 };
-void PrintTo(const TwoNets& nets, std::ostream* out) { *out << nets.fused; }
+void PrintTo(const FusedNet& net, std::ostream* out) { *out << net.layers; }
 
-class NormsOfSums : public testing::TestWithParam<TwoNets> {};
+class NormsOfSums : public testing::TestWithParam<FusedNet> {};
 
 TEST_P(NormsOfSums, AreThoseOfTheirOwnSums) {
-  const StepResult fused = RunStep(GetParam().fused), unfused = RunStep(GetParam().unfused);
+  const auto& [layers, num_fused, num_left] = GetParam();
+  const StepResult fused = RunStep(layers), alone = RunStep(layers, /*fuses_norms=*/false);
   // Our own loops can add up channels in all shapes, cuDNN perhaps not.
   if (!fused.planning.own_loops.empty()) {
-    EXPECT_EQ(fused.planning.fused_norms, GetParam().num_fused);
-    EXPECT_EQ(fused.planning.norms_in_readers, GetParam().num_left);
+    EXPECT_EQ(fused.planning.fused_norms, num_fused);
+    EXPECT_EQ(fused.planning.norms_in_readers, num_left);
+    EXPECT_EQ(fused.planning.norm_gradients_in_readers, num_left);
   }
-  EXPECT_LE(fused.planning.fused_norms, GetParam().num_fused);
-  EXPECT_LE(unfused.planning.fused_norms, GetParam().num_fused_of_second);
-  EXPECT_EQ(unfused.planning.norms_in_readers, 0u);
-  EXPECT_NEAR(fused.loss, unfused.loss, 1e-3 * unfused.loss);
+  EXPECT_LE(fused.planning.fused_norms, num_fused);
+  EXPECT_EQ(alone.planning.fused_norms, 0u);
+  EXPECT_EQ(alone.planning.norms_in_readers, 0u);
+  EXPECT_NEAR(fused.loss, alone.loss, 1e-3 * alone.loss);
   // Readers have scale and shift in 11 bits.
-  EXPECT_LT(Distance(fused.statistics, unfused.statistics), GetParam().num_left > 0 ? 1e-3 : 1e-4);
+  EXPECT_LT(Distance(fused.statistics, alone.statistics), num_left > 0 ? 1e-3 : 1e-4);
   // Sums that differ in their last bits change the rounding of few outputs, and the sign of fewer.
-  EXPECT_LT(Distance(fused.gradients, unfused.gradients), 0.02);
+  EXPECT_LT(Distance(fused.gradients, alone.gradients), 0.02);
 }
 
 TEST_P(NormsOfSums, AreCloseToTheReference) {
-  const StepResult fused = RunStep(GetParam().fused);
-  const Problem problem = ProblemOf(GetParam().fused);
+  const StepResult fused = RunStep(GetParam().layers);
+  const Problem problem = ProblemOf(GetParam().layers);
   const ReferenceRun reference = RunReference(problem.net, problem.TrainingReferenceFeed(kBatch));
   EXPECT_NEAR(fused.loss, reference.loss, 0.01 * reference.loss);
   EXPECT_LT(Distance(fused.statistics, reference.statistics), 2e-3);
@@ -262,7 +289,7 @@ TEST_P(NormsOfSums, AreCloseToTheReference) {
 
 // From the second step on, the launches of a step are replayed as graphs.
 TEST_P(NormsOfSums, AreTheSameInEveryStep) {
-  Problem problem = ProblemOf(GetParam().fused);
+  Problem problem = ProblemOf(GetParam().layers);
   const auto net = problem.MakeNet(/*training=*/true, Precision::kFp16);
   std::vector<float> first_gradients;
   for (int step = 0; step < 4; ++step) {
@@ -277,40 +304,23 @@ TEST_P(NormsOfSums, AreTheSameInEveryStep) {
 INSTANTIATE_TEST_SUITE_P(
     Nets, NormsOfSums,
     testing::Values(
-        TwoNets{"conv { outputs: 16 kernel: 3 bias: false }; batch_norm {}; dense { outputs: 10 }",
-                "conv { outputs: 16 kernel: 3 bias: false }; batch_norm {}; "
-                "scale { factor: 0 } inputs: 'a'; add {} inputs: 'b' inputs: 'c'; "
-                "dense { outputs: 10 }",
-                1, 0},
-        TwoNets{"conv { outputs: 24 kernel: 3 stride: 2 pad: 1 bias: false }; batch_norm {}; "
-                "relu {}; dense { outputs: 10 }",
-                "conv { outputs: 24 kernel: 3 stride: 2 pad: 1 bias: false }; batch_norm {}; "
-                "scale { factor: 0 } inputs: 'a'; add {} inputs: 'b' inputs: 'c'; relu {}; "
-                "dense { outputs: 10 }",
-                1, 0},
-        TwoNets{"conv { outputs: 16 kernel: 3 bias: false }; batch_norm {}; relu {}; "
-                "conv { outputs: 16 kernel: 3 pad: 1 bias: false }; batch_norm {}; "
-                "add {} inputs: 'c' inputs: 'e'; relu {}; dense { outputs: 10 }",
-                "conv { outputs: 16 kernel: 3 bias: false }; batch_norm {}; relu {}; "
-                "conv { outputs: 16 kernel: 3 pad: 1 bias: false }; batch_norm {}; "
-                "scale { factor: 0 } inputs: 'd'; add {} inputs: 'c' inputs: 'f'; "
-                "add {} inputs: 'g' inputs: 'e'; relu {}; dense { outputs: 10 }",
-                2, 1},
-        TwoNets{"conv { outputs: 16 kernel: 3 bias: false }; batch_norm {}; relu {}; "
-                "conv { outputs: 16 kernel: 3 pad: 1 bias: false }; batch_norm {}; relu {}; "
-                "dense { outputs: 10 }",
-                "conv { outputs: 16 kernel: 3 bias: false }; batch_norm {}; relu {}; "
-                "conv { outputs: 16 kernel: 3 pad: 1 bias: false }; "
-                "scale { factor: 0 } inputs: 'c'; add {} inputs: 'd' inputs: 'e'; batch_norm {}; "
-                "relu {}; dense { outputs: 10 }",
-                2, 1, 1},
-        TwoNets{"max_pool { kernel: 2 stride: 2 }; conv { outputs: 16 kernel: 1 }; batch_norm {}; "
-                "relu {}; conv { outputs: 16 kernel: 3 pad: 1 bias: false }; dense { outputs: 10 }",
-                "max_pool { kernel: 2 stride: 2 }; conv { outputs: 16 kernel: 1 }; batch_norm {}; "
-                "relu {}; conv { outputs: 16 kernel: 3 pad: 1 bias: false }; "
-                "scale { factor: 0 } inputs: 'd'; add {} inputs: 'e' inputs: 'f'; "
-                "dense { outputs: 10 }",
-                0, 0, 1}));
+        FusedNet{"conv { outputs: 16 kernel: 3 bias: false }; batch_norm {}; dense { outputs: 10 }",
+                 1},
+        FusedNet{"conv { outputs: 24 kernel: 3 stride: 2 pad: 1 bias: false }; batch_norm {}; "
+                 "relu {}; dense { outputs: 10 }",
+                 1},
+        FusedNet{"conv { outputs: 16 kernel: 3 bias: false }; batch_norm {}; relu {}; "
+                 "conv { outputs: 16 kernel: 3 pad: 1 bias: false }; batch_norm {}; "
+                 "add {} inputs: 'c' inputs: 'e'; relu {}; dense { outputs: 10 }",
+                 2},
+        FusedNet{"conv { outputs: 16 kernel: 3 bias: false }; batch_norm {}; relu {}; "
+                 "conv { outputs: 16 kernel: 3 pad: 1 bias: false }; batch_norm {}; relu {}; "
+                 "dense { outputs: 10 }",
+                 2, 1},
+        FusedNet{
+            "max_pool { kernel: 2 stride: 2 }; conv { outputs: 16 kernel: 1 }; batch_norm {}; "
+            "relu {}; conv { outputs: 16 kernel: 3 pad: 1 bias: false }; dense { outputs: 10 }",
+            0, 1}));
 
 TEST(NormFusion, IsNotOfAnEvaluation) {
   const std::string layers = After(kConv, "batch_norm {}; relu {}; dense { outputs: 10 }");

@@ -17,6 +17,7 @@
 #include "worker/engine/cuda/cudnn/candidates.h"
 #include "worker/engine/cuda/cudnn/cublas.h"
 #include "worker/engine/cuda/cudnn/graph.h"
+#include "worker/engine/cuda/cudnn/operations.h"
 #include "worker/engine/cuda/cudnn/plan_store.h"
 #include "worker/engine/cuda/cudnn/trial.h"
 #include "worker/engine/cuda/cudnn/vendor.h"
@@ -132,6 +133,9 @@ std::unique_ptr<ConvPlan> CudnnLibrary::Plan(const ConvShape& shape, ConvPass pa
 // that uses it.
 Result<SharedPlan> CudnnLibrary::FindPlan(const std::string& key, const ConvShape& shape,
                                           ConvPass pass) {
+  // The trial's check of unequal padding needs sums that are exact in any order.
+  if (TakesNormGradient(shape, pass) && cudnn::HasUnequalPadding(shape.slide))
+    return Status(Code::kBadJob, "unequal padding");
   const auto trial = cudnn::Trial::Make(stream_, shape, pass);
   if (!trial.ok()) return trial.status();
   if (const auto stored_json = store_.Find(key)) {

@@ -27,28 +27,6 @@ struct Target {
 // Makes a Target from `json`, cuDNN's JSON text of a device's properties.
 Result<Target> TargetOf(const std::string& json);
 
-// The numbers that identify the tensors of a graph. kBeforeBias and kBeforeRelu are intermediate
-// results of the forward pass, before the bias is added and before the ReLU; kSums and kSquares are
-// the two halves of ConvData::sums, kScale and kShift those of ConvData::norm. kScaled, kShifted
-// and kNormalized are scale x, scale x + shift, and what takes the place of x.
-enum TensorUid : int64_t {
-  kImagesIn = 1,
-  kKernel,
-  kImagesOut,
-  kBias,
-  kBeforeBias,
-  kBeforeRelu,
-  kSums,
-  kSquares,
-  kScale,
-  kShift,
-  kScaled,
-  kShifted,
-  kNormalized
-};
-
-// Whether the graph of a pass has unequal padding before and after the image on an axis.
-bool HasUnequalPadding(const kernels::DeviceSlide& slide);
 // Makes the operation graph of a pass.
 Result<Descriptor> MakeGraph(const Target& target, const ConvShape& shape, ConvPass pass);
 

@@ -9,6 +9,7 @@
 #include "common/base/clock.h"
 #include "kernels/device/tiling.h"
 #include "worker/engine/cuda/cudnn/graph.h"
+#include "worker/engine/cuda/cudnn/operations.h"
 
 namespace tern::engine::cuda::cudnn {
 namespace {
@@ -78,11 +79,13 @@ Status Trial::Allocate() {
   const kernels::DeviceSlide& slide = shape_.slide;
   const size_t kernel_elements = size_t{slide.out.c} * (slide.in.c / shape_.groups) *
                                  slide.window.rows.kernel * slide.window.columns.kernel;
+  const size_t norm_elements = TakesNormGradient(shape_, pass_) ? slide.in.size() : 0;
   for (const size_t num_elements :
        {size_t{slide.in.size()}, kernel_elements, size_t{slide.out.size()}, size_t{slide.out.c},
-        size_t{2} * slide.in.c})
+        size_t{2} * slide.in.c, norm_elements})
     array_bytes_.push_back(num_elements * kernels::BytesOf(shape_.type));
   array_bytes_.push_back(size_t{2} * slide.out.c * sizeof(float));
+  array_bytes_.push_back(kernels::NormArrays::kArrays * slide.in.c * sizeof(float));
   for (const size_t bytes : array_bytes_) {
     auto memory = device::AllocateDevice(bytes);
     if (!memory.ok()) return memory.status();
@@ -134,8 +137,10 @@ ConvData Trial::data() const {
           .kernel = memory_[1].get(),
           .y = memory_[2].get(),
           .bias = memory_[3].get(),
-          .sums = static_cast<float*>(memory_[5].get()),
+          .sums = static_cast<float*>(memory_[6].get()),
           .norm = memory_[4].get(),
+          .norm_input = memory_[5].get(),
+          .norm_arrays = static_cast<float*>(memory_[7].get()),
           .workspace = workspace_.get()};
 }
 

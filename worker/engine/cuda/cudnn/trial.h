@@ -64,7 +64,8 @@ class Trial {
   const kernels::DeviceStream stream_;
   const ConvShape shape_;
   const ConvPass pass_;
-  std::vector<size_t> array_bytes_;  // x, kernel, y, bias, norm and sums
+  // Of x, kernel, y, bias, norm, the norm's input, sums and the norm's arrays.
+  std::vector<size_t> array_bytes_;
   std::vector<device::DeviceMemory> memory_;
   device::DeviceMemory workspace_;
   size_t workspace_bytes_ = 0;
