@@ -57,18 +57,15 @@ def judge(found):
         table, _ = gaps.table(found, base_of(data), [name_of(data, *key) for key in cases_of(data)], MARGIN)
         parts += [f"## Data: {data}", table]
     told, mutants = claims.judge_mutants(found, name_of("shared", 8, "ternary"), lambda figures: figures["train_loss"], 4)
-    # Of each claim: the loss above that of fp32 with the same p and data.
     claimed = {("shared", "sqrt_n"): "sqrt_n suffices for shared data", ("by_class", "sqrt_mpn"): "sqrt_mpn suffices for data by class"}
-    above = {key: [gaps.accuracy_gaps(found, name_of(key[0], p, key[1]), name_of(key[0], p, "fp32")) for p in PERIODS] for key in claimed}
-    flat = [each for values in above.values() for each in values]
-    worse = student.holm([student.p_above(each, MARGIN) for each in flat])
-    equal = student.holm([student.p_below(each, MARGIN) for each in flat])
-    labels = [f"* {claimed[key]}, p = {p}" for key in claimed for p in PERIODS]
-    parts += ["## Quantized against exact changes, by points of accuracy, with the same p and data", "\n".join(
-        f"{label}: {claims.mean_text(each, 2)} ({claims.interval_text(each, 2)})" for label, each in zip(labels, flat)),
-        "Planted faults, by the training loss:", mutants]
-    verdict = (claims.NO_POWER if not told else claims.CONTRADICTED if min(worse) < claims.LEVEL
-               else claims.HOLDS if max(equal) < claims.LEVEL else claims.UNDECIDED)
+    stated = []
+    for (data, codec), statement in claimed.items():
+        for p in PERIODS:
+            points = gaps.accuracy_gaps(found, name_of(data, p, codec), name_of(data, p, "fp32"))
+            stated.append((f"{statement}, p = {p}", points, student.p_below(points, MARGIN), student.p_above(points, MARGIN)))
+    verdict, statements = claims.judge_statements(told, stated)
+    parts += [f"## Points of accuracy below exact changes, with the same p and data; it holds below {MARGIN}", statements,
+              "Planted faults, by the training loss:", mutants]
     return verdict, "\n\n".join(parts)
 
 
