@@ -172,7 +172,7 @@ TEST(NormFusion, TakesSumsWithoutTheNormBeforeIfThatIsAllThatHasPlans) {
   }
 }
 
-TEST(NormFusion, LeavesTheOutputAloneIfItsGradientHasNoPlan) {
+TEST(NormFusion, LeavesOnlyTheOutputIfItsGradientHasNoPlan) {
   const pb::NetDef def = MakeChain(
       After(kConv, After("batch_norm {}; relu {}", After(kConv, "dense { outputs: 10 }"))),
       MakeImageShape(3, 8, 8), 10);
