@@ -149,12 +149,10 @@ class TernarizeBenchmark {
             kernels::NumStatsCounters(tensors.size(), tensors_.host_tiling.tiles.size()))),
         scales_(
             std::vector<kernels::TernaryScale>(segments_.host_tiling.parts.size(), {kClip, kClip})),
-        masks_(segments_.host_tiling.tiles.size() * kernels::kTile / 8),
-        signs_(masks_.size()),
-        ones_per_tile_(segments_.host_tiling.tiles.size()),
-        sign_bit_of_tile_(ones_per_tile_.size()),
-        mask_begin_of_part_(segments_.host_tiling.parts.size()),
+        tile_states_(std::vector<uint64_t>(segments_.host_tiling.tiles.size())),
+        part_states_(std::vector<uint64_t>(segments_.host_tiling.parts.size())),
         num_finished_by_chunk_(std::vector<uint32_t>(segments_.host_tiling.chunks.size())),
+        num_begun_(std::vector<uint32_t>(1)),
         codes_(segments_.host_tiling.out_bytes),
         code_sizes_(segments_.host_tiling.chunks.size()) {}
 
@@ -167,7 +165,7 @@ class TernarizeBenchmark {
     const std::string note =
         Cat(tensors_.host_tiling.parts.size(), " tensors of ", elements_, " elements in ",
             code_sizes.size(), " chunks; codes of ", HumanBytes(static_cast<uint64_t>(code_bytes)));
-    PrintMeasurement(name + "_codes", codes_seconds, read_bytes + code_bytes, note, 2);
+    PrintMeasurement(name + "_codes", codes_seconds, read_bytes + code_bytes, note);
     const auto stats_seconds =
         MeasureSeconds(regions, [this](uint64_t turn) { LaunchStats(turn); });
     PrintMeasurement(name + "_statistics", stats_seconds, read_bytes, note);
@@ -176,7 +174,7 @@ class TernarizeBenchmark {
       LaunchCodes(turn);
     });
     PrintMeasurement(name + "_statistics_and_codes", stats_and_codes_seconds,
-                     2 * read_bytes + code_bytes, note, 3);
+                     2 * read_bytes + code_bytes, note, 2);
   }
 
  private:
@@ -191,8 +189,8 @@ class TernarizeBenchmark {
     ExitOnError(kernels::TernarizeOnDevice(
                     nullptr, ArenaForTurn(turn), segments_.DeviceView(), scales_.data(),
                     {.seed = 1, .stream = kernels::NoiseStream::kCodes, .round = turn},
-                    {masks_.data(), signs_.data(), ones_per_tile_.data(), sign_bit_of_tile_.data(),
-                     mask_begin_of_part_.data(), num_finished_by_chunk_.data()},
+                    {tile_states_.data(), part_states_.data(), num_finished_by_chunk_.data(),
+                     num_begun_.data()},
                     codes_.data(), code_sizes_.data()),
                 "launch of codes");
   }
@@ -203,10 +201,8 @@ class TernarizeBenchmark {
   DeviceArray<kernels::DeviceStats> partial_stats_, stats_;
   DeviceArray<uint32_t> num_finished_tiles_;
   DeviceArray<kernels::TernaryScale> scales_;
-  DeviceArray<uint8_t> masks_, signs_;
-  DeviceArray<uint32_t> ones_per_tile_, sign_bit_of_tile_;
-  DeviceArray<uint64_t> mask_begin_of_part_;
-  DeviceArray<uint32_t> num_finished_by_chunk_;
+  DeviceArray<uint64_t> tile_states_, part_states_;
+  DeviceArray<uint32_t> num_finished_by_chunk_, num_begun_;
   DeviceArray<uint8_t> codes_;
   DeviceArray<uint64_t> code_sizes_;
 };

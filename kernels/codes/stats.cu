@@ -209,15 +209,18 @@ __device__ void AddStrips(const Strips& strips, uint32_t strip, DeviceStats* lan
   if (lane == 0) *total = sum;
 }
 
+// Adds the last tiles first: codes of the same tensors often come next, which begin with the first
+// tiles (ternary.cu), and what was read last is still in the L2 cache.
 __global__ void __launch_bounds__(kThreads, kResidentBlocks)
     StatsOfTiles(const float* arena, DeviceTiling tiling, DeviceStats* partial_stats,
                  uint32_t* num_finished, DeviceStats* stats) {
   __shared__ DeviceStats lanes[kLanes];
   __shared__ bool completes_strip[kWarps];  // whether a warp's tile is the last of its strip
-  const uint32_t warp = threadIdx.x / 32, tile_of_warp = blockIdx.x * kWarps + warp;
+  const uint32_t warp = threadIdx.x / 32, tile_from_end = blockIdx.x * kWarps + warp;
+  const uint32_t tile_of_warp = tiling.tile_count - 1 - tile_from_end;
   const bool is_writer = threadIdx.x % 32 == 0;
   bool completes = false;
-  if (tile_of_warp < tiling.tile_count) {
+  if (tile_from_end < tiling.tile_count) {
     const Tile tile = tiling.tiles[tile_of_warp];
     const TiledPart part = tiling.parts[tile.part];
     const DeviceStats tile_stats = StatsOfTile(arena + tile.begin, tile.count);
@@ -230,7 +233,7 @@ __global__ void __launch_bounds__(kThreads, kResidentBlocks)
   __syncthreads();
   for (uint32_t w = 0; w < kWarps; ++w) {
     if (!completes_strip[w]) continue;
-    const Tile tile = tiling.tiles[blockIdx.x * kWarps + w];
+    const Tile tile = tiling.tiles[tile_of_warp + warp - w];
     AddStrips(StripsOf(tiling.parts[tile.part], tile.part, partial_stats, num_finished),
               tile.index / kStripTiles, lanes, stats + tile.part);
   }

@@ -1,12 +1,14 @@
-// Encodes many tensors with ternary codes (ternary.h) on a GPU, in two launches:
+// Encodes many tensors with ternary codes (ternary.h) on a GPU, in one launch. A warp encodes a tile:
 //
-//   CodeTiles   writes the mask and the packed signs of each tile to the workspace. The last
-//               warp of a chunk computes where each part's mask and each tile's signs begin
-//   WriteTiles  copies masks and signs from the workspace to the code of the chunk
+//   1. decides which elements fire, and packs the signs of those, in shared memory
+//   2. learns how many elements of its part fire before the tile (look_back.cuh)
+//   3. learns where in the chunk its part begins, likewise: the warp of a part's last tile knows
+//      how many bytes the part takes
+//   4. writes the tile's mask and signs to the code of the chunk
 //
-// One warp per tile. A part is a run of elements of one tensor that has a code of its own;
-// a tile is a range of at most 4096 elements of a part; a chunk is neighbouring parts whose codes
-// are sent together (kernels/device/tiling.h). An element "fires" if its code is not 0.
+// A part is a run of elements of one tensor that has a code of its own; a tile is a range of at most
+// 4096 elements of a part; a chunk is neighbouring parts whose codes are sent together
+// (kernels/device/tiling.h). An element "fires" if its code is not 0.
 #include <cuda_runtime.h>
 
 #include <cstddef>
@@ -16,6 +18,7 @@
 #include "kernels/codes/word_pieces.cuh"
 #include "kernels/device/eight.cuh"
 #include "kernels/device/launch.cuh"
+#include "kernels/device/look_back.cuh"
 #include "kernels/device/tiling.h"
 
 namespace tern::kernels {
@@ -23,17 +26,13 @@ namespace {
 
 constexpr uint32_t kThreads = 128;
 constexpr uint32_t kWarps = kThreads / 32;
-// Thread blocks of CodeTiles per multiprocessor. With more, threads have too few registers to load
+// Thread blocks per multiprocessor. With more, threads have too few registers to load
 // two runs before they compute.
 constexpr uint32_t kResidentBlocks = 7;
-constexpr uint32_t kTileMaskBytes = kTile / 8;  // bytes of a tile's mask
-
-// The number of this warp, if each warp of a launch has one tile.
-__device__ uint32_t TileOfWarp() { return blockIdx.x * kWarps + threadIdx.x / 32; }
+constexpr uint32_t kTileMaskBytes = kTile / 8;     // bytes of a tile's mask
+constexpr uint32_t kTileWords = kTileMaskBytes / 4;  // words of a tile's mask
 
 __device__ uint64_t BytesForBits(uint64_t bits) { return (bits + 7) / 8; }
-
-constexpr uint32_t kTileWords = kTile / 32;  // words of a tile's mask
 
 // A warp encodes a tile in sections of 1024 elements. In a section, each thread decides which
 // elements of four runs fire; a run has eight elements. The runs of pass 0 are the section's first
@@ -83,9 +82,11 @@ struct ExactRule {
 
 // Shared memory of a warp.
 struct WarpMemory {
-  uint32_t signs[kTileWords];  // the tile's packed signs
+  alignas(uint4) uint32_t mask[kTileWords];  // the tile's mask
+  uint32_t signs[kTileWords];                // the tile's packed signs
   // One bit per element of a section: whether it does not fire, and whether it is negative.
   uint32_t not_firing[32], negative[32];
+  uint32_t tile_number;  // here, so that it takes no register while the tile is encoded
   // An ExactRule, which only DecideExactly needs. In registers it would take room from what all
   // sections need. As bytes, because shared memory cannot have constructors.
   alignas(ExactRule) std::byte rule[sizeof(ExactRule)];
@@ -184,12 +185,10 @@ __device__ uint32_t AppendSigns(const Codes& codes, uint32_t num_signs, uint32_t
   return num_signs + __shfl_sync(kAllLanes, count_up_to_thread, 31);
 }
 
-// Encodes a tile. Writes its mask to `mask`, and its packed signs to shared memory. Returns the
-// number of signs.
+// Encodes the elements of a tile, in shared memory. Returns the number of signs.
 template <bool kAligned>
 __device__ uint32_t EncodeTile(const Elements& elements, const TernaryScale& scale,
-                               const NoiseKey& key, const PhiloxKeys& keys, uint32_t* mask,
-                               WarpMemory* memory) {
+                               const NoiseKey& key, const PhiloxKeys& keys, WarpMemory* memory) {
   const uint32_t lane = threadIdx.x % 32;
   const QuickScale quick_scale = QuickScaleOf(scale.scaler, scale.clip);
   for (uint32_t word = lane; word < kTileWords; word += 32) memory->signs[word] = 0;
@@ -199,176 +198,157 @@ __device__ uint32_t EncodeTile(const Elements& elements, const TernaryScale& sca
 #pragma unroll 1
   for (; section < elements.count; section += kSection) {
     const Codes codes = EncodeSection<kAligned>(elements, section, quick_scale, key, keys, memory);
-    mask[section / 32 + lane] = codes.fires;
+    memory->mask[section / 32 + lane] = codes.fires;
     num_signs = AppendSigns(codes, num_signs, memory->signs);
   }
-  // WriteTiles may read one more word than there are words with elements.
-  if (section < kTile && lane == 0) mask[section / 32] = 0;
+  // BitsOf may read one more word than there are words with elements.
+  if (section < kTile && lane == 0) memory->mask[section / 32] = 0;
   __syncwarp();
   return num_signs;
 }
 
-// Computes where the masks of the parts of chunk c and the signs of its tiles begin. Called by the
-// last warp of the chunk.
-__device__ void LayOutChunk(const DeviceTiling& tiling, uint32_t c,
-                            const TernaryWorkspace& workspace, uint64_t* sizes) {
-  constexpr uint32_t kTilesAtOnce = 8;  // tiles per thread that are loaded at once
-  const uint32_t lane = threadIdx.x % 32;
-  const TiledChunk chunk = tiling.chunks[c];
-  uint32_t num_ones = 0;
-  for (uint32_t begin = chunk.tile_begin; begin < chunk.tile_end; begin += 32 * kTilesAtOnce) {
-    uint32_t tile_ones[kTilesAtOnce];
-#pragma unroll
-    for (uint32_t k = 0; k < kTilesAtOnce; ++k) {
-      const uint32_t i = begin + k * 32 + lane;
-      tile_ones[k] = i < chunk.tile_end ? LoadFresh(workspace.num_ones + i) : 0;
-    }
-#pragma unroll
-    for (uint32_t k = 0; k < kTilesAtOnce; ++k) {
-      const uint32_t i = begin + k * 32 + lane, ones_up_to_tile = SumUpToThread(tile_ones[k]);
-      if (i < chunk.tile_end) workspace.sign_offsets[i] = num_ones + ones_up_to_tile - tile_ones[k];
-      num_ones += __shfl_sync(kAllLanes, ones_up_to_tile, 31);
-    }
-  }
-  __syncwarp();
-  uint64_t next_byte = 0;
-  for (uint32_t begin = chunk.part_begin; begin < chunk.part_end; begin += 32) {
-    const uint32_t p = begin + lane;
-    uint64_t bytes = 0;
-    if (p < chunk.part_end) {
-      const TiledPart part = tiling.parts[p];
-      const uint32_t tile_end = part.tile_begin + TilesOf(part.part.count);
-      const uint32_t ones_before = LoadFresh(workspace.sign_offsets + part.tile_begin);
-      const uint32_t ones_up_to_end =
-          tile_end < chunk.tile_end ? LoadFresh(workspace.sign_offsets + tile_end) : num_ones;
-      bytes = BytesForBits(part.part.count) + BytesForBits(ones_up_to_end - ones_before);
-    }
-    __syncwarp();
-    const uint64_t bytes_up_to_part = SumUpToThread(bytes);
-    if (p < chunk.part_end) workspace.mask_offsets[p] = next_byte + bytes_up_to_part - bytes;
-    next_byte += __shfl_sync(kAllLanes, bytes_up_to_part, 31);
-  }
-  if (lane == 0) sizes[c] = next_byte;
-}
-
-// Encodes the last tiles first: the statistics of the same tensors often come just before, and
-// what they have read last is still in the L2 cache.
-__global__ void __launch_bounds__(kThreads, kResidentBlocks)
-    CodeTiles(const float* arena, DeviceTiling tiling, const TernaryScale* scales, NoiseKey key,
-              PhiloxKeys keys, TernaryWorkspace workspace, uint64_t* sizes) {
-  __shared__ WarpMemory memories[kWarps];
-  const uint32_t lane = threadIdx.x % 32, tile_from_end = TileOfWarp();
-  if (tile_from_end >= tiling.tile_count) return;
-  const uint32_t tile_number = tiling.tile_count - 1 - tile_from_end;
-  WarpMemory* memory = memories + threadIdx.x / 32;
-  const Tile tile = tiling.tiles[tile_number];
-  const TernaryScale scale = scales[tile.part];
-  const Part part = tiling.parts[tile.part].part;
-  key.tensor = part.tensor;
-  const Elements elements{arena + tile.begin, tile.count,
-                          part.first + uint64_t{tile.index} * kTile};
-  auto* mask = reinterpret_cast<uint32_t*>(workspace.masks) + uint64_t{tile_number} * kTileWords;
-  auto* signs = reinterpret_cast<uint32_t*>(workspace.signs) + uint64_t{tile_number} * kTileWords;
-  const uint32_t num_signs = elements.AreAligned()
-                                 ? EncodeTile<true>(elements, scale, key, keys, mask, memory)
-                                 : EncodeTile<false>(elements, scale, key, keys, mask, memory);
-  // WriteTiles may read one more word than there are words with signs.
-  for (uint32_t word = lane; word < kTileWords && word * 32 < num_signs + 32; word += 32)
-    signs[word] = memory->signs[word];
-  if (lane == 0) workspace.num_ones[tile_number] = num_signs;
-  const TiledChunk chunk = tiling.chunks[tile.chunk];
-  const uint32_t chunk_tiles = chunk.tile_end - chunk.tile_begin;
-  if (IsLastWarpOf(workspace.num_finished + tile.chunk, chunk_tiles))
-    LayOutChunk(tiling, tile.chunk, workspace, sizes);
-}
-
-// The words of a tile in an array with kTileMaskBytes bytes for each tile.
-__device__ const uint32_t* WordsOfTile(const uint8_t* tiles, uint32_t tile) {
-  return reinterpret_cast<const uint32_t*>(tiles + uint64_t{tile} * kTileMaskBytes);
-}
-
 // Returns 32 bits of a tile's words, from bit `from` on. Bits after the last bit of the tile are
 // zero.
-__device__ uint32_t BitsOfTile(const uint32_t* tile_words, uint32_t from) {
+__device__ uint32_t BitsOf(const uint32_t* tile_words, uint32_t from) {
   const uint32_t* words = tile_words + from / 32;
   const uint32_t shift = from % 32;
   const uint32_t low = words[0] >> shift;
   return shift == 0 || from / 32 + 1 == kTileWords ? low : low | words[1] << (32 - shift);
 }
 
-// The signs of the elements of a tile that fire.
-struct TileSigns {
-  const uint32_t* words;  // in shared memory
-  uint32_t tile;          // number of the tile
-  uint32_t begin_bit;     // index of the first sign among the signs of the part
-  uint32_t count;
+// What a warp knows of the signs of its part before its tile, `before`, and with it, `up_to`.
+struct SignsOfPart {
+  RunningBits before, up_to;
 };
 
-// Returns 32 signs of a part, from bit `begin_bit` of the part's signs on, which is one of the
-// tile's. The part's tiles end before `tile_end`. Bits after the last sign are zero.
-__device__ uint32_t SignsFrom(const TernaryWorkspace& workspace, const TileSigns& of_tile,
-                              uint32_t tile_end, uint32_t begin_bit) {
-  uint32_t signs = BitsOfTile(of_tile.words, begin_bit - of_tile.begin_bit);
-  uint32_t num_signs = of_tile.begin_bit + of_tile.count - begin_bit;
-  for (uint32_t next = of_tile.tile + 1; num_signs < 32 && next < tile_end; ++next) {
-    signs |= BitsOfTile(WordsOfTile(workspace.signs, next), 0) << num_signs;
-    num_signs += workspace.num_ones[next];
+// Publishes the signs of a tile, and waits for those of the tiles of its part before it, the first
+// of which is `first_tile`. Called by all threads of a warp.
+__device__ SignsOfPart AddUpSigns(const uint32_t* tile_signs, uint32_t num_signs, uint32_t tile,
+                                  uint32_t first_tile, uint64_t* tile_states) {
+  const uint32_t last_seven = num_signs < 7 ? BitsOf(tile_signs, 0) << (7 - num_signs)
+                                            : BitsOf(tile_signs, num_signs - 7) & 0x7F;
+  const RunningBits own{num_signs, last_seven};
+  if (tile == first_tile) {
+    Publish(tile_states, tile, {RunningState::kTotal, own});
+    return {{}, own};
   }
-  return signs;
+  Publish(tile_states, tile, {RunningState::kOwn, own});
+  const RunningBits before = SumOfEarlier(tile_states, first_tile, tile);
+  const uint32_t last = num_signs < 7 ? before.last >> num_signs | own.last : own.last;
+  const RunningBits up_to{before.count + num_signs, last};
+  Publish(tile_states, tile, {RunningState::kTotal, up_to});
+  return {before, up_to};
+}
+
+// Returns at which byte of its chunk the code of a part begins. The warp of the part's last tile
+// knows how many bytes it takes, and publishes it. Called by all threads of a warp.
+__device__ uint64_t BeginOfPart(uint32_t part, const TiledChunk& chunk, bool has_last_tile,
+                                uint64_t part_bytes, uint64_t* part_states) {
+  const bool is_first = part == chunk.part_begin;
+  if (has_last_tile && !is_first)
+    Publish(part_states, part, {RunningState::kOwn, {part_bytes, 0}});
+  const uint64_t begin = is_first ? 0 : SumOfEarlier(part_states, chunk.part_begin, part).count;
+  if (has_last_tile) Publish(part_states, part, {RunningState::kTotal, {begin + part_bytes, 0}});
+  return begin;
 }
 
 static_assert(kTileMaskBytes == 32 * sizeof(uint4), "a warp copies the mask of a tile at once");
 
-// Writes the mask of a tile, `num_bytes` bytes, to byte `begin` of the part's mask, `masks`. The
-// threads of the warp have its bytes in `quarter_words`, 16 each; `tile_words` are the same bytes.
-__device__ void WriteMask(const uint4& quarter_words, const uint32_t* tile_words, uint8_t* masks,
-                          uint32_t begin, uint32_t num_bytes) {
+// Writes the mask of a tile, `num_bytes` bytes, from byte `begin` of the part's mask, `masks`, on.
+__device__ void WriteMask(const uint32_t* tile_mask, uint8_t* masks, uint32_t begin,
+                          uint32_t num_bytes) {
   const uint32_t lane = threadIdx.x % 32;
   if (num_bytes == kTileMaskBytes &&
       reinterpret_cast<uintptr_t>(masks + begin) % sizeof(uint4) == 0) {
-    reinterpret_cast<uint4*>(masks + begin)[lane] = quarter_words;
+    reinterpret_cast<uint4*>(masks + begin)[lane] = reinterpret_cast<const uint4*>(tile_mask)[lane];
     return;
   }
   for (uint32_t i = lane;; i += 32) {
     const WordPiece piece = PieceOf(masks, begin, begin + num_bytes, i);
     if (!piece.HasBytes()) return;
-    piece.Store(BitsOfTile(tile_words, 8 * (piece.begin - begin)));
+    piece.Store(BitsOf(tile_mask, 8 * (piece.begin - begin)));
   }
 }
 
-// Loads all that does not depend on other loads first, so that few latencies add up.
-__global__ void __launch_bounds__(kThreads)
-    WriteTiles(DeviceTiling tiling, TernaryWorkspace workspace, uint8_t* out) {
-  __shared__ uint4 sign_words[kWarps][32];
-  const uint32_t tile_number = TileOfWarp(), lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  if (tile_number >= tiling.tile_count) return;
-  const uint32_t* mask_words = WordsOfTile(workspace.masks, tile_number);
-  const auto* all_signs = reinterpret_cast<const uint4*>(WordsOfTile(workspace.signs, tile_number));
-  const uint4 mask = reinterpret_cast<const uint4*>(mask_words)[lane];
-  sign_words[warp][lane] = all_signs[lane];
-  const uint32_t ones_before = workspace.sign_offsets[tile_number],
-                 num_signs = workspace.num_ones[tile_number];
-  const Tile tile = tiling.tiles[tile_number];
-  const uint64_t chunk_begin = tiling.chunks[tile.chunk].code_begin;
-  const uint64_t mask_offset = workspace.mask_offsets[tile.part];
-  const TiledPart part = tiling.parts[tile.part];
-  const uint32_t first_sign = ones_before - workspace.sign_offsets[part.tile_begin];
-  const uint32_t tile_end = part.tile_begin + TilesOf(part.part.count);
-  uint8_t* masks = out + chunk_begin + mask_offset;
-  uint8_t* signs = masks + BytesForBits(part.part.count);
-  __syncwarp();  // The threads have stored sign_words.
-  WriteMask(mask, mask_words, masks, tile.index * kTileMaskBytes,
-            static_cast<uint32_t>(BytesForBits(tile.count)));
-  // This warp writes the bytes of signs whose first bit belongs to its tile.
-  const TileSigns of_tile{reinterpret_cast<const uint32_t*>(sign_words[warp]), tile_number,
-                          first_sign, num_signs};
-  const auto sign_begin = static_cast<uint32_t>(BytesForBits(first_sign));
-  const auto sign_end = static_cast<uint32_t>(BytesForBits(uint64_t{first_sign} + num_signs));
-  for (uint32_t i = lane;; i += 32) {
-    const WordPiece piece = PieceOf(signs, sign_begin, sign_end, i);
+// Writes the signs of a tile to the part's signs, `part_signs`: the bytes whose last bit is one of
+// the tile's, and after the part's last tile the byte that remains.
+__device__ void WriteSigns(const uint32_t* tile_signs, const SignsOfPart& signs, bool is_last_tile,
+                           uint8_t* part_signs) {
+  const auto begin = static_cast<uint32_t>(signs.before.count / 8),
+             num_earlier = static_cast<uint32_t>(signs.before.count % 8);  // in the first byte
+  const auto end = static_cast<uint32_t>(is_last_tile ? BytesForBits(signs.up_to.count)
+                                                      : signs.up_to.count / 8);
+  for (uint32_t i = threadIdx.x % 32;; i += 32) {
+    const WordPiece piece = PieceOf(part_signs, begin, end, i);
     if (!piece.HasBytes()) return;
-    piece.Store(SignsFrom(workspace, of_tile, tile_end, 8 * piece.begin));
+    if (piece.begin == begin)
+      piece.Store(BitsOf(tile_signs, 0) << num_earlier | signs.before.last >> (7 - num_earlier));
+    else
+      piece.Store(BitsOf(tile_signs, 8 * (piece.begin - begin) - num_earlier));
   }
+}
+
+// Sets the states of a chunk's tiles and parts to zero, for the next launch. Called by all threads
+// of a warp.
+__device__ void ForgetChunk(const TiledChunk& chunk, const TernaryWorkspace& workspace) {
+  const uint32_t lane = threadIdx.x % 32;
+  for (uint32_t i = chunk.tile_begin + lane; i < chunk.tile_end; i += 32)
+    workspace.tile_states[i] = 0;
+  for (uint32_t i = chunk.part_begin + lane; i < chunk.part_end; i += 32)
+    workspace.part_states[i] = 0;
+}
+
+// Encodes a tile, in shared memory. Returns the number of signs.
+__device__ uint32_t EncodeTileOf(const float* arena, const DeviceTiling& tiling,
+                                 const TernaryScale* scales, NoiseKey key, const PhiloxKeys& keys,
+                                 uint32_t tile_number, WarpMemory* memory) {
+  const Tile tile = tiling.tiles[tile_number];
+  const TernaryScale scale = scales[tile.part];
+  const Part part = tiling.parts[tile.part].part;
+  key.tensor = part.tensor;
+  const Elements elements{arena + tile.begin, tile.count,
+                          part.first + uint64_t{tile.index} * kTile};
+  return elements.AreAligned() ? EncodeTile<true>(elements, scale, key, keys, memory)
+                               : EncodeTile<false>(elements, scale, key, keys, memory);
+}
+
+// Writes an encoded tile to the code of its chunk. Loads what the tile belongs to again, so that it
+// takes no registers while the tile is encoded.
+__device__ void WriteTile(const DeviceTiling& tiling, const TernaryWorkspace& workspace,
+                          uint32_t tile_number, uint32_t num_signs, const WarpMemory& memory,
+                          uint8_t* out, uint64_t* sizes) {
+  const Tile tile = tiling.tiles[tile_number];
+  const TiledPart tiled = tiling.parts[tile.part];
+  const TiledChunk chunk = tiling.chunks[tile.chunk];
+  const SignsOfPart signs =
+      AddUpSigns(memory.signs, num_signs, tile_number, tiled.tile_begin, workspace.tile_states);
+  const uint64_t mask_bytes = BytesForBits(tiled.part.count);
+  const bool is_last_tile = tile.index + 1 == TilesOf(tiled.part.count);
+  const uint64_t part_bytes = mask_bytes + BytesForBits(signs.up_to.count);
+  const uint64_t part_begin =
+      BeginOfPart(tile.part, chunk, is_last_tile, part_bytes, workspace.part_states);
+  if (tile_number + 1 == chunk.tile_end && threadIdx.x % 32 == 0)
+    sizes[tile.chunk] = part_begin + part_bytes;
+  uint8_t* masks = out + chunk.code_begin + part_begin;
+  WriteMask(memory.mask, masks, tile.index * kTileMaskBytes,
+            static_cast<uint32_t>(BytesForBits(tile.count)));
+  WriteSigns(memory.signs, signs, is_last_tile, masks + mask_bytes);
+  __syncwarp();  // No thread of the warp reads a state after this.
+  if (IsLastWarpOf(workspace.num_finished + tile.chunk, chunk.tile_end - chunk.tile_begin))
+    ForgetChunk(chunk, workspace);
+}
+
+// Encodes the first tiles first: a tile waits for those before it.
+__global__ void __launch_bounds__(kThreads, kResidentBlocks)
+    CodeTiles(const float* arena, DeviceTiling tiling, const TernaryScale* scales, NoiseKey key,
+              PhiloxKeys keys, TernaryWorkspace workspace, uint8_t* out, uint64_t* sizes) {
+  __shared__ WarpMemory memories[kWarps];
+  const uint32_t tile_number = NumberOfBlock(workspace.num_begun) * kWarps + threadIdx.x / 32;
+  if (tile_number >= tiling.tile_count) return;
+  WarpMemory* memory = memories + threadIdx.x / 32;
+  if (threadIdx.x % 32 == 0) memory->tile_number = tile_number;
+  const uint32_t num_signs = EncodeTileOf(arena, tiling, scales, key, keys, tile_number, memory);
+  WriteTile(tiling, workspace, memory->tile_number, num_signs, *memory, out, sizes);
 }
 
 }  // namespace
@@ -376,11 +356,8 @@ __global__ void __launch_bounds__(kThreads)
 int TernarizeOnDevice(DeviceStream stream, const float* arena, const DeviceTiling& tiling,
                       const TernaryScale* scales, const NoiseKey& key,
                       const TernaryWorkspace& workspace, uint8_t* out, uint64_t* sizes) {
-  const uint32_t blocks = (tiling.tile_count + kWarps - 1) / kWarps;
-  const int error = Launch(CodeTiles, blocks, kThreads, stream, arena, tiling, scales, key,
-                           PhiloxKeysOf(key.seed), workspace, sizes);
-  if (error != 0) return error;
-  return Launch(WriteTiles, blocks, kThreads, stream, tiling, workspace, out);
+  return Launch(CodeTiles, (tiling.tile_count + kWarps - 1) / kWarps, kThreads, stream, arena,
+                tiling, scales, key, PhiloxKeysOf(key.seed), workspace, out, sizes);
 }
 
 }  // namespace tern::kernels

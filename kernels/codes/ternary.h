@@ -50,24 +50,21 @@ struct TernaryScale {
   float scaler = 0, clip = 0;
 };
 
-// Device memory for intermediate results. `num_finished` counts finished work: it must be zero
-// before a call, and is zero after it. The other arrays need not be initialized. A part is a run of
-// elements of one tensor that has a code of its own; a tile is a range of at most 4096 elements of
-// a part; a chunk is neighbouring parts whose codes are sent together (tiling.h).
+// Device memory for what the warps of a launch tell each other. All of it must be zero before a
+// call, and is zero after it. A part is a run of elements of one tensor that has a code of its own;
+// a tile is a range of at most 4096 elements of a part; a chunk is neighbouring parts whose codes
+// are sent together (tiling.h).
 struct TernaryWorkspace {
-  uint8_t* masks = nullptr;          // kTile / 8 bytes per tile
-  uint8_t* signs = nullptr;          // kTile / 8 bytes per tile
-  uint32_t* num_ones = nullptr;      // one per tile: how many elements fire
-  uint32_t* sign_offsets = nullptr;  // one per tile: how many elements of the chunk fire before it
-  // One per part: the byte at which its mask begins in the code of its chunk.
-  uint64_t* mask_offsets = nullptr;
-  uint32_t* num_finished = nullptr;  // one counter per chunk
+  uint64_t* tile_states = nullptr;   // one per tile: its signs (look_back.cuh)
+  uint64_t* part_states = nullptr;   // one per part: the bytes of its code
+  uint32_t* num_finished = nullptr;  // one per chunk: how many tiles are written
+  uint32_t* num_begun = nullptr;     // one: how many thread blocks have begun
 };
 
 // Encodes all chunks of a tiling of the arena, one array with all tensors. The code of chunk c has
 // sizes[c] bytes, from byte tiling.chunks[c].code_begin of `out` on: for each part its mask and
 // then its signs, without gaps. The scaler and clip level of part p are scales[p]. Each part's
-// tensor replaces key.tensor. Two launches.
+// tensor replaces key.tensor. One launch.
 [[nodiscard]] int TernarizeOnDevice(DeviceStream stream, const float* arena,
                                     const DeviceTiling& tiling, const TernaryScale* scales,
                                     const NoiseKey& key, const TernaryWorkspace& workspace,

@@ -59,6 +59,34 @@ __device__ inline bool IsLastBlockOf(uint32_t* counter, uint32_t count) {
   return is_last;
 }
 
+// Numbers the thread blocks of a launch in the order in which they begin, from 0 on. The counter
+// must be zero before the launch, and is zero after it. Called once by all threads of a block.
+__device__ inline uint32_t NumberOfBlock(uint32_t* counter) {
+  __shared__ uint32_t number;
+  if (threadIdx.x == 0) number = atomicInc(counter, gridDim.x - 1);
+  __syncthreads();
+  return number;
+}
+
+// Store and load a word that other thread blocks of the launch load and store meanwhile. They order
+// no other memory.
+__device__ inline void StoreRelaxed(uint64_t* to, uint64_t word) {
+#ifdef __CUDA_ARCH__
+  asm volatile("st.relaxed.gpu.u64 [%0], %1;" ::"l"(to), "l"(word) : "memory");
+#else
+  __atomic_store_n(to, word, __ATOMIC_RELAXED);
+#endif
+}
+__device__ inline uint64_t LoadRelaxed(const uint64_t* from) {
+#ifdef __CUDA_ARCH__
+  uint64_t word;
+  asm volatile("ld.relaxed.gpu.u64 %0, [%1];" : "=l"(word) : "l"(from) : "memory");
+  return word;
+#else
+  return __atomic_load_n(from, __ATOMIC_RELAXED);
+#endif
+}
+
 constexpr uint32_t kAllLanes = 0xFFFFFFFF;  // the mask of all threads of a warp
 
 // Like IsLastBlockOf, but returns true in the last of `count` warps. REQUIRES that in each warp

@@ -18,11 +18,9 @@ class TernaryCodec : public DeviceCodec {
     TERN_RETURN_IF_ERROR(AllocateBuffers());
     MaxSizes max_sizes;
     max_sizes.Include(context_.chunks);
-    const size_t tile_bytes = max_sizes.tiles * kernels::kTile / 8;
     for (const Status& allocate_status :
-         {ones_.Allocate(max_sizes.tiles), sign_bit_.Allocate(max_sizes.tiles),
-          chunk_done_.Allocate(1), mask_begin_.Allocate(max_sizes.parts), size_.Allocate(1),
-          masks_.Allocate(tile_bytes), signs_.Allocate(tile_bytes),
+         {tile_states_.Allocate(max_sizes.tiles), part_states_.Allocate(max_sizes.parts),
+          num_finished_.Allocate(1), num_begun_.Allocate(1), size_.Allocate(1),
           scales_.Allocate(max_sizes.parts), sum_locations_.Allocate(max_sizes.parts)})
       TERN_RETURN_IF_ERROR(allocate_status);
     return Ok();
@@ -38,9 +36,8 @@ class TernaryCodec : public DeviceCodec {
                        const kernels::NoiseKey& noise) override {
     TERN_RETURN_IF_ERROR(
         context_.coder_stream->CopyInNow(scales_.get(), scales.data(), scales.size_bytes()));
-    const kernels::TernaryWorkspace workspace{masks_.get(),      signs_.get(),
-                                              ones_.get(),       sign_bit_.get(),
-                                              mask_begin_.get(), chunk_done_.get()};
+    const kernels::TernaryWorkspace workspace{tile_states_.get(), part_states_.get(),
+                                              num_finished_.get(), num_begun_.get()};
     TERN_RETURN_IF_ERROR(
         CheckCuda(kernels::TernarizeOnDevice(context_.coder_stream->get(), GradientsOf(noise.round),
                                              context_.chunks[chunk].tiling(), scales_.get(), noise,
@@ -88,9 +85,8 @@ class TernaryCodec : public DeviceCodec {
   // size_ is the size of a chunk's code, scales_ the scaler and clip of each part, and
   // sum_locations_ the place and scaler of each part's sum. The other arrays are workspace of the
   // kernel that encodes.
-  Array<uint32_t> ones_, sign_bit_, chunk_done_;
-  Array<uint64_t> mask_begin_, size_;
-  Array<uint8_t> masks_, signs_;
+  Array<uint64_t> tile_states_, part_states_, size_;
+  Array<uint32_t> num_finished_, num_begun_;
   Array<kernels::TernaryScale> scales_;
   Array<kernels::SumLocation> sum_locations_;
 };

@@ -133,6 +133,18 @@ inline uint32_t atomicAdd(uint32_t* to, uint32_t value) {
 inline uint32_t atomicOr(uint32_t* to, uint32_t value) {
   return std::atomic_ref<uint32_t>(*to).fetch_or(value);
 }
+inline uint32_t atomicInc(uint32_t* to, uint32_t last) {
+  std::atomic_ref<uint32_t> number(*to);
+  uint32_t before = number;
+  while (!number.compare_exchange_weak(before, before >= last ? 0 : before + 1)) {
+  }
+  return before;
+}
+// A thread that waits in a loop for another one calls this.
+inline void __nanosleep(unsigned) {
+  cuda_on_host::Fibers::Current().Sleep();
+  cuda_on_host::LetOthersRun();
+}
 
 namespace cuda_on_host {
 

@@ -9,6 +9,7 @@
 #include <atomic>
 #include <boost/context/fiber.hpp>
 #include <boost/context/protected_fixedsize_stack.hpp>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -85,7 +86,8 @@ class Fibers {
   static Fibers& Current() { return *current_fibers; }
 
   // Runs thread(0), ... thread(num_threads - 1). When a thread calls Yield, other threads go on.
-  // Returns when all threads have returned. Aborts if all remaining threads wait for ever.
+  // Returns when all threads have returned. Aborts if all remaining threads wait at barriers for
+  // ever, or if some sleep for longer than most_sleep.
   void Run(uint32_t num_threads, const std::function<void(uint32_t)>& thread) {
     current_fibers = this;
     host_.SetTsanThread();
@@ -93,6 +95,7 @@ class Fibers {
     num_threads_ = num_threads;
     next_thread_ = 0;
     num_finished_ = 0;
+    has_slept_ = false;
     num_runs_.fetch_add(1, std::memory_order_release);
     while (num_finished_.load(std::memory_order_acquire) < num_threads) {
       made_progress_.store(false, std::memory_order_relaxed);
@@ -111,6 +114,19 @@ class Fibers {
   // Called by a thread that Run runs: lets the other threads go on, and returns when the caller's
   // turn has come again.
   void Yield() { SwitchToHost(*current_.load(std::memory_order_relaxed)); }
+
+  // Called by a thread in a loop in which it waits for other threads, also of other blocks.
+  void Sleep() {
+    const auto now = std::chrono::steady_clock::now();
+    if (!has_slept_.exchange(true, std::memory_order_relaxed)) first_sleep_.store(now);
+    if (now - first_sleep_.load() > most_sleep.load()) {
+      std::fputs("threads of this kernel wait for something that never comes\n", stderr);
+      std::abort();
+    }
+    NoteProgress();
+  }
+  // How long the threads of a block may be in such loops, from the first of them on.
+  static inline std::atomic<std::chrono::milliseconds> most_sleep{std::chrono::seconds{100}};
 
   // Records that a thread has begun or passed a barrier.
   void NoteProgress() { made_progress_.store(true, std::memory_order_relaxed); }
@@ -175,7 +191,8 @@ class Fibers {
   std::atomic<const std::function<void(uint32_t)>*> thread_ = nullptr;
   std::atomic<uint32_t> num_threads_ = 0, next_thread_ = 0, num_finished_ = 0;
   std::atomic<uint64_t> num_runs_ = 0;
-  std::atomic<bool> made_progress_ = false;
+  std::atomic<bool> made_progress_ = false, has_slept_ = false;
+  std::atomic<std::chrono::steady_clock::time_point> first_sleep_;
   std::atomic<Fiber*> current_ = nullptr;
   std::vector<std::unique_ptr<Fiber>> fibers_;
   Stack host_;

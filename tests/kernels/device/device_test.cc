@@ -1,6 +1,7 @@
 // Tests that GPU kernels give the same bits as the CPU kernels: statistics, ternary codes and
 // optimizers. Without the CUDA toolkit, the GPU kernels run on the CPU (tests/kernels/cuda_on_host
 // emulates CUDA).
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -122,19 +123,23 @@ void ExpectCodesMatchCpu(const std::vector<float>& values, const std::vector<Par
                num_chunks = tiling.host_tiling.chunks.size();
   DeviceArray<float> arena(values);
   DeviceArray<TernaryScale> device_scales(scales);
-  DeviceArray<uint8_t> masks(num_tiles * kTile / 8), signs(num_tiles * kTile / 8);
-  DeviceArray<uint32_t> num_ones(num_tiles), sign_bit_offsets(num_tiles),
-      done_counters(std::vector<uint32_t>(num_chunks, 0));
-  DeviceArray<uint64_t> mask_byte_offsets(parts.size()), sizes(num_chunks);
+  DeviceArray<uint64_t> tile_states(std::vector<uint64_t>(num_tiles, 0)),
+      part_states(std::vector<uint64_t>(parts.size(), 0)), sizes(num_chunks);
+  DeviceArray<uint32_t> num_finished(std::vector<uint32_t>(num_chunks, 0)),
+      num_begun(std::vector<uint32_t>(1, 0));
   DeviceArray<uint8_t> out(tiling.host_tiling.out_bytes);
   for (int run = 0; run < 2; ++run) {
     EXPECT_EQ(TernarizeOnDevice(
                   nullptr, arena.data(), tiling.Get(), device_scales.data(), NoiseKeyOf(seed),
-                  {masks.data(), signs.data(), num_ones.data(), sign_bit_offsets.data(),
-                   mask_byte_offsets.data(), done_counters.data()},
+                  {tile_states.data(), part_states.data(), num_finished.data(), num_begun.data()},
                   out.data(), sizes.data()),
               0);
   }
+  // So that the next call finds what it needs.
+  EXPECT_THAT(tile_states.Read(), testing::Each(0));
+  EXPECT_THAT(part_states.Read(), testing::Each(0));
+  EXPECT_THAT(num_finished.Read(), testing::Each(0));
+  EXPECT_THAT(num_begun.Read(), testing::Each(0));
   const std::vector<uint8_t> bytes = out.Read();
   const std::vector<uint64_t> host_sizes = sizes.Read();
   const auto expected = ReferenceCodes(values, parts, scales, NoiseKeyOf(seed));

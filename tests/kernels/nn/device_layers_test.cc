@@ -18,7 +18,7 @@
 namespace tern::kernels {
 namespace {
 
-std::vector<float> NormalValues(size_t n, float mean, uint64_t seed) {
+std::vector<float> NormalsAround(size_t n, float mean, uint64_t seed) {
   std::mt19937_64 random(seed);
   std::normal_distribution<float> normal(mean, 1);
   std::vector<float> values(n);
@@ -136,8 +136,8 @@ void DeviceRows::ExpectNorm(bool has_relu, bool has_addend, bool is_given_sums) 
   const double tolerance = type_ != DeviceType::kFloat ? 0.01 : is_given_sums ? 5e-5 : 1e-5;
   // The mean of x is 8 and its deviation 1, so that the kernel loses digits if it computes the
   // variance carelessly.
-  TypedArray x(type_, NormalValues(size(), 8, 1)), addend(type_, NormalValues(size(), 0, 2));
-  TypedArray dy(type_, NormalValues(size(), 0.5f, 3)), y(type_, size()), dx(type_, size());
+  TypedArray x(type_, NormalsAround(size(), 8, 1)), addend(type_, NormalsAround(size(), 0, 2));
+  TypedArray dy(type_, NormalsAround(size(), 0.5f, 3)), y(type_, size()), dx(type_, size());
   const std::vector<float> gammas(channels_, 1.25f), betas(channels_, 0.25f), zeros(channels_);
   DeviceArray<float> gamma(gammas), beta(betas), running_mean(zeros), running_variance(gammas);
   DeviceArray<float> statistics(4 * channels_), sums(2 * channels_), dgamma(channels_);
@@ -240,7 +240,7 @@ double RoundingError(DeviceType type) {
 }
 
 TEST_P(DeviceRows, NormThatIsLeftToItsReader) {
-  LeftNorm left(type_, NormalValues(size(), 8, 1), channels_, 1.25f);
+  LeftNorm left(type_, NormalsAround(size(), 8, 1), channels_, 1.25f);
   std::vector<float> state = left.state_arrays.Read(), running = left.statistics.Read();
   const std::vector<float> x = left.x.Read(), y = left.y.Read(), rounded = left.rounded.Read();
   const NormArrays arrays = NormArraysAt(state.data(), channels_);
@@ -264,7 +264,7 @@ TEST_P(DeviceRows, NormThatIsLeftToItsReader) {
 // The gradients of a norm, if who computes the gradient of its output goes on to g and its sums,
 // are those that the norm computes itself.
 TEST_P(DeviceRows, NormWhoseGradientIsLeftToItsReader) {
-  LeftNorm left(type_, NormalValues(size(), 8, 1), channels_, 1.25f);
+  LeftNorm left(type_, NormalsAround(size(), 8, 1), channels_, 1.25f);
   const std::vector<float> dy = SmallIntegers(size(), 3), y = left.y.Read();
   struct Gradients {
     std::vector<float> x, gamma, beta;
@@ -318,7 +318,7 @@ TEST_F(DeviceLayers, NormThatIsLeftToItsReaderStaysInTheRangeOfHalves) {
 double ErrorOfGivenSums(float mean) {
   constexpr uint64_t kRows = 4096;
   constexpr uint32_t kChannels = 64;
-  TypedArray x(DeviceType::kHalf, NormalValues(kRows * kChannels, mean, 1));
+  TypedArray x(DeviceType::kHalf, NormalsAround(kRows * kChannels, mean, 1));
   TypedArray y(DeviceType::kHalf, kRows * kChannels);
   ColumnMoments given(DeviceType::kHalf, x.data(), kRows, kChannels);
   DeviceArray<float> statistics(4 * kChannels), constants(std::vector<float>(4 * kChannels, 1));

@@ -18,7 +18,7 @@ namespace {
 
 constexpr size_t kNumElements = 5000;
 
-std::vector<float> NormalValues(uint64_t seed) {
+std::vector<float> NormalArray(uint64_t seed) {
   std::mt19937_64 random(seed);
   std::normal_distribution<float> normal;
   std::vector<float> values(kNumElements);
@@ -74,7 +74,7 @@ TEST_F(DeviceArrays, SixteenBitConversionsMatchCpu) {
 }
 
 TEST_F(DeviceArrays, ScalingMatchesCpu) {
-  std::vector<float> x = NormalValues(1);
+  std::vector<float> x = NormalArray(1);
   DeviceArray<float> x_on_device(x);
   ASSERT_EQ(ScaleOnDevice(nullptr, x_on_device.data(), kNumElements, 0.3f), 0);
   Scale(x.data(), kNumElements, 0.3f);
@@ -94,7 +94,7 @@ TEST_F(DeviceArrays, NonFiniteValuesAreCounted) {
 }
 
 TEST_F(DeviceArrays, DecayAndAverageMatchCpu) {
-  std::vector<float> g = NormalValues(1), w = NormalValues(2), out(kNumElements);
+  std::vector<float> g = NormalArray(1), w = NormalArray(2), out(kNumElements);
   DeviceArray<float> g_on_device(g), w_on_device(w), out_on_device(kNumElements);
   ASSERT_EQ(AddDecayOnDevice(nullptr, g_on_device.data(), w_on_device.data(), kNumElements, 0.0005f,
                              out_on_device.data()),
