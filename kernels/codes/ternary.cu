@@ -1,4 +1,5 @@
-// Encodes many tensors with ternary codes (ternary.h) on a GPU, in one launch. A warp encodes a tile:
+// Encodes many tensors with ternary codes (ternary.h) on a GPU, in one launch. A warp encodes a
+// tile:
 //
 //   1. decides which elements fire, and packs the signs of those, in shared memory
 //   2. learns how many elements of its part fire before the tile (look_back.cuh)
@@ -6,8 +7,8 @@
 //      how many bytes the part takes
 //   4. writes the tile's mask and signs to the code of the chunk
 //
-// A part is a run of elements of one tensor that has a code of its own; a tile is a range of at most
-// 4096 elements of a part; a chunk is neighbouring parts whose codes are sent together
+// A part is a run of elements of one tensor that has a code of its own; a tile is a range of at
+// most 4096 elements of a part; a chunk is neighbouring parts whose codes are sent together
 // (kernels/device/tiling.h). An element "fires" if its code is not 0.
 #include <cuda_runtime.h>
 
@@ -29,7 +30,7 @@ constexpr uint32_t kWarps = kThreads / 32;
 // Thread blocks per multiprocessor. With more, threads have too few registers to load
 // two runs before they compute.
 constexpr uint32_t kResidentBlocks = 7;
-constexpr uint32_t kTileMaskBytes = kTile / 8;     // bytes of a tile's mask
+constexpr uint32_t kTileMaskBytes = kTile / 8;       // bytes of a tile's mask
 constexpr uint32_t kTileWords = kTileMaskBytes / 4;  // words of a tile's mask
 
 __device__ uint64_t BytesForBits(uint64_t bits) { return (bits + 7) / 8; }
@@ -245,8 +246,7 @@ __device__ SignsOfPart AddUpSigns(const uint32_t* tile_signs, uint32_t num_signs
 __device__ uint64_t BeginOfPart(uint32_t part, const TiledChunk& chunk, bool has_last_tile,
                                 uint64_t part_bytes, uint64_t* part_states) {
   const bool is_first = part == chunk.part_begin;
-  if (has_last_tile && !is_first)
-    Publish(part_states, part, {RunningState::kOwn, {part_bytes, 0}});
+  if (has_last_tile && !is_first) Publish(part_states, part, {RunningState::kOwn, {part_bytes, 0}});
   const uint64_t begin = is_first ? 0 : SumOfEarlier(part_states, chunk.part_begin, part).count;
   if (has_last_tile) Publish(part_states, part, {RunningState::kTotal, {begin + part_bytes, 0}});
   return begin;
@@ -276,8 +276,8 @@ __device__ void WriteSigns(const uint32_t* tile_signs, const SignsOfPart& signs,
                            uint8_t* part_signs) {
   const auto begin = static_cast<uint32_t>(signs.before.count / 8),
              num_earlier = static_cast<uint32_t>(signs.before.count % 8);  // in the first byte
-  const auto end = static_cast<uint32_t>(is_last_tile ? BytesForBits(signs.up_to.count)
-                                                      : signs.up_to.count / 8);
+  const auto end =
+      static_cast<uint32_t>(is_last_tile ? BytesForBits(signs.up_to.count) : signs.up_to.count / 8);
   for (uint32_t i = threadIdx.x % 32;; i += 32) {
     const WordPiece piece = PieceOf(part_signs, begin, end, i);
     if (!piece.HasBytes()) return;

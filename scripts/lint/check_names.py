@@ -12,7 +12,7 @@ CAMEL = re.compile(r"[A-Z][A-Za-z0-9]*")
 CONSTANT = re.compile(r"k[A-Z0-9]\w*")
 LOWER_CAMEL = re.compile(r"\b(?!k[A-Z0-9])[a-z][a-z0-9]*(?:[A-Z][a-z0-9]*)+\b")
 # Functions and types of C libraries, which use other styles.
-FOREIGN = re.compile(r"(inflate|deflate|cuda|cudnn|cublas)[A-Z]|uInt\b|aBcd16b\b|(thread|block)Idx\b|atomic(Add|Or)\b|(block|grid)Dim\b|workspaceSize\b")
+FOREIGN = re.compile(r"(inflate|deflate|cuda|cudnn|cublas)[A-Z]|uInt\b|aBcd16b\b|(thread|block)Idx\b|atomic(Add|Or|Inc)\b|(block|grid)Dim\b|workspaceSize\b")
 # Files that replace a library's files and use its names (glog's macros), and the C interface with what implements it.
 STAND_INS = {"tests/kernels/cuda_on_host/cuda_runtime.h", "common/base/logging.h", "client/tern.h", "client/guest/abi.cc"}
 STANDARD_TYPES = {"value_type", "iterator", "is_transparent", "difference_type", "iterator_category"}
@@ -28,6 +28,31 @@ NAMESPACE = re.compile(r"^namespace (tern[\w:]*) \{", re.MULTILINE)
 CLASS_BODY = re.compile(r"^class \w+[^;{]*\{\n(.*?)^\};", re.MULTILINE | re.DOTALL)
 PRIVATE_MEMBER = re.compile(r"^  (?!using|friend|static|return|struct|enum|class|typedef)[\w:][\w:<>,*&()\[\] ]*[\w>*&\]] "
                             r"[*&]?(\w+)(?: = [^;]*|\{[^;]*\})?;", re.MULTILINE)
+# A function that a file of the tests defines at a namespace's level: whether it is inline, its name, its parameters.
+FUNCTION = re.compile(r"^(?!return\b)(inline )?[\w:<>&*, ]+?[ *&](\w+)\(([^(){};]*)\)\s*\{", re.MULTILINE)
+
+
+def functions(path):
+    """Yields (namespaces, name, parameter types), whether it is inline, and the position of each function at a namespace's level."""
+    source = sources.code(path)
+    for match in FUNCTION.finditer(source):
+        parameters = [re.sub(r"\bconst\b|&|\b(?:\w+::)+", "", each.split("=")[0]).strip()
+                      for each in re.split(r",(?![^<]*>)", match.group(3)) if each.strip()]
+        types = tuple(re.sub(r"(?<=[\s>*])\w+$", "", each).replace(" ", "") for each in parameters)
+        yield (tuple(NAMESPACE.findall(source)), match.group(2), types), match.group(1), sources.line_of(source, match.start())
+
+
+def check_hidden():
+    """Yields functions of tests that hide an inline one of a header. Tests are compiled several files at a time, so that the next file
+    of the same namespace would call the hiding one instead of the header's."""
+    of_headers = {function: path for path in sources.cpp_files() if path.startswith("tests/") and path.endswith(".h")
+                  for function, is_inline, _ in functions(path) if is_inline}
+    for path in sources.cpp_files():
+        if not path.startswith("tests/") or not path.endswith(".cc"):
+            continue
+        for function, _, line in functions(path):
+            if function in of_headers:
+                yield f"{path}:{line}: {function[1]}: hides the one of {of_headers[function]}"
 
 
 def namespace_of(path):
@@ -88,4 +113,4 @@ def check(path):
 
 if __name__ == "__main__":
     sources.finish([fault for path in sources.cpp_files() if path not in STAND_INS
-                    for fault in check(path)])
+                    for fault in check(path)] + list(check_hidden()))

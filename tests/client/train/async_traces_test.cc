@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "client/train/replica.h"
 #include "common/codec/codec.h"
 #include "common/codec/codecs.h"
 #include "server/rules/clock_rules.h"
@@ -39,17 +38,6 @@ std::unique_ptr<setup::Setup> MakeJob(const std::string& algorithm,
       "output_dir=" + testing::TempDir() + "tern_async_" + algorithm};
   overrides.insert(overrides.end(), extra_overrides.begin(), extra_overrides.end());
   return SmallJob(overrides);
-}
-
-Vector InitialWeights(const setup::Setup& job) {
-  auto replica = std::move(*Replica::Make(job));
-  return {replica->parameters(), replica->parameters() + job.table.total};
-}
-
-Vector GradientAt(uint32_t rank, uint64_t step, const Vector& w) {
-  Vector g(w.size());
-  AnalyticGradient(rank, step, w.data(), w.size(), g.data());
-  return g;
 }
 
 // Applies push number `step` of worker `rank` to the servers' weights w, then pulls: updates the

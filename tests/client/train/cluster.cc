@@ -8,6 +8,7 @@
 
 #include "client/exchange/coder.h"
 #include "client/exchange/host_coder.h"
+#include "client/train/replica.h"
 #include "client/train/trainer.h"
 #include "common/algorithm/algorithms.h"
 #include "common/algorithm/facts.h"
@@ -303,6 +304,17 @@ void AnalyticGradient(uint32_t rank, uint64_t step, const Float* w, size_t n, Fl
 }
 template void AnalyticGradient(uint32_t, uint64_t, const float*, size_t, float*);
 template void AnalyticGradient(uint32_t, uint64_t, const double*, size_t, double*);
+
+std::vector<double> GradientAt(uint32_t rank, uint64_t step, const std::vector<double>& w) {
+  std::vector<double> g(w.size());
+  AnalyticGradient(rank, step, w.data(), w.size(), g.data());
+  return g;
+}
+
+std::vector<double> InitialWeights(const setup::Setup& job) {
+  const auto replica = std::move(*Replica::Make(job));
+  return {replica->parameters(), replica->parameters() + job.table.total};
+}
 
 std::vector<Trace> RunCluster(const setup::Setup& job, const ClusterOptions& options,
                               std::vector<uint32_t>* push_order) {

@@ -25,6 +25,12 @@ void AnalyticGradient(uint32_t rank, uint64_t step, const Float* w, size_t n, Fl
 extern template void AnalyticGradient(uint32_t, uint64_t, const float*, size_t, float*);
 extern template void AnalyticGradient(uint32_t, uint64_t, const double*, size_t, double*);
 
+// The same gradient of all of w.
+std::vector<double> GradientAt(uint32_t rank, uint64_t step, const std::vector<double>& w);
+
+// The weights with which the job begins.
+std::vector<double> InitialWeights(const setup::Setup& job);
+
 // What RunCluster records of one worker.
 struct Trace {
   // points[s - 1]: the weights at which the worker computed the gradient of step s.

@@ -9,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "client/train/replica.h"
 #include "tests/client/train/cluster.h"
 #include "tests/client/train/train_job.h"
 
@@ -37,17 +36,6 @@ inline std::unique_ptr<setup::Setup> MakeJob(const std::string& algorithm,
       "output_dir=" + testing::TempDir() + "tern_traces_" + algorithm};
   overrides.insert(overrides.end(), extra_overrides.begin(), extra_overrides.end());
   return SmallJob(overrides);
-}
-
-inline Vector InitialWeights(const setup::Setup& job) {
-  auto replica = std::move(*Replica::Make(job));
-  return {replica->parameters(), replica->parameters() + job.table.total};
-}
-
-inline Vector GradientAt(uint32_t rank, uint64_t step, const Vector& w) {
-  Vector g(w.size());
-  AnalyticGradient(rank, step, w.data(), w.size(), g.data());
-  return g;
 }
 
 inline Vector MeanOf(const std::vector<Vector>& vectors) {

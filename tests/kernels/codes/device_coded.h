@@ -5,7 +5,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cstring>
 #include <memory>
 #include <string>
 #include <vector>
@@ -69,12 +68,6 @@ struct CodeRow {
 inline void OverwriteWithOddValues(std::vector<float>* values) {
   const float odd_values[] = {0.f, -0.f, 1e-45f, -1e-40f, 3e38f, -3.4e38f, 1e-20f, -1e20f};
   for (size_t i = 0; i < values->size(); i += 7) (*values)[i] = odd_values[i / 7 % 8];
-}
-
-inline void ExpectSameBits(const std::vector<float>& a, const std::vector<float>& b) {
-  ASSERT_EQ(a.size(), b.size());
-  for (size_t i = 0; i < a.size(); ++i)
-    ASSERT_EQ(std::memcmp(&a[i], &b[i], sizeof(float)), 0) << i << ": " << a[i] << ", " << b[i];
 }
 
 }  // namespace tern::kernels

@@ -15,6 +15,7 @@
 #include "kernels/device/tiling.h"
 #include "kernels/nn/batch_norm.h"
 #include "tests/kernels/codes/device_coded.h"
+#include "tests/kernels/same_bits.h"
 
 namespace tern::kernels {
 namespace {

@@ -57,10 +57,10 @@ TEST(LookBack, AddsUpToTheNearestTotal) {
     std::vector<uint64_t> states(kItems, 0);
     for (uint32_t i = kFirst; i < kItems; ++i) {
       const bool is_total = i == kFirst || random() % 60 == 0;
-      states[i] = (is_total ? RunningState(RunningState::kTotal,
-                                           SumOf(Joined(items, kFirst, i + 1)))
-                            : RunningState(RunningState::kOwn, SumOf(items[i])))
-                      .word();
+      states[i] =
+          (is_total ? RunningState(RunningState::kTotal, SumOf(Joined(items, kFirst, i + 1)))
+                    : RunningState(RunningState::kOwn, SumOf(items[i])))
+              .word();
     }
     DeviceArray<uint64_t> device_states(states);
     for (const uint32_t item : {kFirst, kFirst + 1, kFirst + 31, kFirst + 32, kFirst + 33, 199u}) {

@@ -12,6 +12,7 @@
 #include "kernels/update/local_step.h"
 #include "tests/kernels/codes/device_coded.h"
 #include "tests/kernels/device/device_parts.h"
+#include "tests/kernels/same_bits.h"
 
 namespace tern::kernels {
 namespace {

@@ -3,11 +3,11 @@
 #include "kernels/update/optimizer.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 
 #include "kernels/update/compensation.h"
 #include "tests/kernels/device/on_target.h"
+#include "tests/kernels/same_bits.h"
 
 namespace tern::kernels {
 namespace {
@@ -39,13 +39,6 @@ float Divide(float a, float b) {
 float SquareRoot(float a) {
   volatile float root = std::sqrt(a);
   return root;
-}
-
-void ExpectSameBits(const std::vector<float>& a, const std::vector<float>& b) {
-  ASSERT_EQ(a.size(), b.size());
-  for (size_t i = 0; i < a.size(); ++i) {
-    ASSERT_EQ(std::bit_cast<uint32_t>(a[i]), std::bit_cast<uint32_t>(b[i])) << i;
-  }
 }
 
 TEST_P(OptimizerOnTarget, AddsDecayBitForBitAndInPlace) {
