@@ -34,6 +34,16 @@ struct GroupMeans {
   float non_negative = 0;
 };
 
+bool AreValid(const GroupMeans& means) {
+  return kernels::AreOneBitMeans(means.negative, means.non_negative);
+}
+
+Status InvalidMeans(uint64_t group, const GroupMeans& means) {
+  return Status(Code::kMismatch,
+                Cat("onebit means of group ", group, " are ", means.negative, " and ",
+                    means.non_negative, ", expected finite ones, at most 0 and at least 0"));
+}
+
 // The byte format of the code of one segment (a range of a tensor): for each group the mean of its
 // negative and of its other elements, IEEE single, little-endian; then one bit per element, 1 for a
 // negative element.
@@ -61,8 +71,11 @@ class OneBitFormat {
 
  private:
   size_t means_bytes() const { return kernels::OneBitMeansSize(count_, group_size_); }
-  // Reads the means of a group; kMismatch if they are invalid.
-  Status MeansAt(std::span<const uint8_t> code, uint64_t group, GroupMeans* means) const;
+  static GroupMeans MeansAt(std::span<const uint8_t> code, uint64_t group) {
+    std::array<float, 2> mean_pair;
+    std::memcpy(mean_pair.data(), &code[group * kernels::kOneBitMeansBytes], sizeof mean_pair);
+    return {mean_pair[0], mean_pair[1]};
+  }
 
   uint64_t count_;       // elements of the segment
   uint64_t group_size_;  // elements of a group, except the last group
@@ -84,17 +97,6 @@ void OneBitFormat::Append(const float* g, std::vector<uint8_t>* out) const {
   kernels::PackOneBitSigns(g, count_, means);
 }
 
-Status OneBitFormat::MeansAt(std::span<const uint8_t> code, uint64_t group,
-                             GroupMeans* means) const {
-  std::array<float, 2> mean_pair;
-  ReadFloats(code.subspan(group * kernels::kOneBitMeansBytes), mean_pair);
-  *means = {mean_pair[0], mean_pair[1]};
-  if (kernels::AreOneBitMeans(means->negative, means->non_negative)) return Ok();
-  return Status(Code::kMismatch,
-                Cat("onebit means of group ", group, " are ", mean_pair[0], " and ", mean_pair[1],
-                    ", expected finite ones, at most 0 and at least 0"));
-}
-
 Status OneBitFormat::CheckEnd(std::span<const uint8_t> code) const {
   if (UnusedBitsAreZero(code, count_)) return Ok();
   return Status(Code::kMismatch, Cat("onebit signs of ", count_,
@@ -109,8 +111,8 @@ Result<size_t> OneBitFormat::Check(std::span<const uint8_t> bytes) const {
   const std::span<const uint8_t> sign_bits = bytes.first(size()).subspan(means_bytes());
   TERN_RETURN_IF_ERROR(CheckEnd(bytes.first(size())));
   for (uint64_t first = 0; first < count_; first += group_size_) {
-    GroupMeans means;
-    TERN_RETURN_IF_ERROR(MeansAt(bytes, first / group_size_, &means));
+    const GroupMeans means = MeansAt(bytes, first / group_size_);
+    if (!AreValid(means)) return InvalidMeans(first / group_size_, means);
     const uint64_t n = std::min(group_size_, count_ - first);
     const uint64_t num_negatives =
         kernels::CountOneBitSigns({sign_bits.data(), sign_bits.size(), first, n});
@@ -129,8 +131,8 @@ Status OneBitFormat::Read(std::span<const uint8_t> code, uint64_t first, uint64_
   const std::span<const uint8_t> sign_bits = code.subspan(means_bytes());
   for (const uint64_t end = first + n; first < end;) {
     const uint64_t group = first / group_size_;
-    GroupMeans means;
-    TERN_RETURN_IF_ERROR(MeansAt(code, group, &means));
+    const GroupMeans means = MeansAt(code, group);
+    if (!AreValid(means)) return InvalidMeans(group, means);
     const uint64_t group_end = std::min(end, (group + 1) * group_size_);
     const uint64_t length = group_end - first;
     kernels::ExpandOneBitSigns({sign_bits.data(), sign_bits.size(), first, length}, means.negative,

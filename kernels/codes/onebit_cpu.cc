@@ -42,35 +42,28 @@ constexpr size_t kLanes = 128;   // lanes of stats.h
 using DD = hn::CappedTag<double, 8>;
 using DF = hn::CappedTag<float, 16>;
 
-// Adds the first `num_lanes` lanes in the order of stats.h. The other lanes are zero.
-HWY_INLINE double FoldLanes(double* lanes, size_t num_lanes) {
-  const DD d;
-  size_t half = num_lanes / 2;
-  for (; half >= hn::Lanes(d); half /= 2) {
-    for (size_t l = 0; l < half; l += hn::Lanes(d))
-      hn::Store(hn::Add(hn::Load(d, lanes + l), hn::Load(d, lanes + l + half)), d, lanes + l);
+// Adds lane l + kHalf to each lane l < kHalf, then does so with half of kHalf, until one is left.
+// `lower` and `upper` are two rows of lanes.
+template <size_t kHalf>
+HWY_INLINE void FoldLanes(double* lower, double* upper) {
+  if constexpr (kHalf > 0) {
+    const hn::CappedTag<double, HWY_MIN(kHalf, 8)> d;
+    for (double* lanes : {lower, upper}) {
+      for (size_t l = 0; l < kHalf; l += hn::Lanes(d))
+        hn::Store(hn::Add(hn::Load(d, lanes + l), hn::LoadU(d, lanes + l + kHalf)), d, lanes + l);
+    }
+    FoldLanes<kHalf / 2>(lower, upper);
   }
-  for (; half > 0; half /= 2) {
-    for (size_t l = 0; l < half; ++l) lanes[l] += lanes[l + half];
-  }
-  return lanes[0];
 }
 
-// Returns the sums of at most kBlock elements.
-HWY_INLINE OneBitSums SumBlock(const float* v, size_t n) {
+// Returns the sums of rows of kRow elements: `num_rows` rows of v, and `last_row` if it is not null.
+template <size_t kRow>
+HWY_INLINE OneBitSums SumRows(const float* v, size_t num_rows, const float* last_row) {
   const DD d;
   const hn::Rebind<float, DD> df;
-  alignas(64) double lower_sums[kLanes], upper_sums[kLanes];
-  alignas(64) float last_row[kLanes];
-  const size_t whole_rows = n / kLanes, num_left = n % kLanes;
-  if (num_left != 0) {
-    std::memcpy(last_row, v + n - num_left, num_left * sizeof(float));
-    std::memset(last_row + num_left, 0, (kLanes - num_left) * sizeof(float));
-  }
-  size_t num_lanes = kLanes;  // the lanes that have elements, rounded up to a power of 2
-  while (num_lanes / 2 >= n && num_lanes / 2 >= hn::Lanes(d)) num_lanes /= 2;
+  alignas(64) double lower_sums[kRow], upper_sums[kRow];
   OneBitSums sums{};
-  for (size_t lane = 0; lane < num_lanes; lane += hn::Lanes(d)) {
+  for (size_t lane = 0; lane < kRow; lane += hn::Lanes(d)) {
     auto lower = hn::Zero(d), upper = lower;
     const auto add = [&](const float* x) HWY_ATTR {
       const auto value = hn::PromoteTo(d, hn::LoadU(df, x));
@@ -79,14 +72,35 @@ HWY_INLINE OneBitSums SumBlock(const float* v, size_t n) {
       upper = hn::Add(upper, hn::IfThenZeroElse(is_negative, value));
       sums.num_negatives += hn::CountTrue(d, is_negative);
     };
-    for (size_t row = 0; row < whole_rows; ++row) add(v + row * kLanes + lane);
-    if (num_left != 0) add(last_row + lane);
+    for (size_t row = 0; row < num_rows; ++row) add(v + row * kRow + lane);
+    if (last_row != nullptr) add(last_row + lane);
     hn::Store(lower, d, lower_sums + lane);
     hn::Store(upper, d, upper_sums + lane);
   }
-  sums.lower = FoldLanes(lower_sums, num_lanes);
-  sums.upper = FoldLanes(upper_sums, num_lanes);
+  FoldLanes<kRow / 2>(lower_sums, upper_sums);
+  sums.lower = lower_sums[0];
+  sums.upper = upper_sums[0];
   return sums;
+}
+
+// Returns the sums of n elements in rows of kRow elements, the last one with zeros at its end.
+template <size_t kRow>
+HWY_INLINE OneBitSums SumInRows(const float* v, size_t n) {
+  alignas(64) float last_row[kRow];
+  const size_t num_rows = n / kRow, num_left = n % kRow;
+  if (num_left == 0) return SumRows<kRow>(v, num_rows, nullptr);
+  std::memcpy(last_row, v + n - num_left, num_left * sizeof(float));
+  std::memset(last_row + num_left, 0, (kRow - num_left) * sizeof(float));
+  return SumRows<kRow>(v, num_rows, last_row);
+}
+
+// Returns the sums of at most kBlock elements. A group that is shorter than a row of stats.h has
+// zeros in the other lanes, so that a shorter row gives the same sums.
+HWY_INLINE OneBitSums SumBlock(const float* v, size_t n) {
+  if (n <= 16) return SumInRows<16>(v, n);
+  if (n <= 32) return SumInRows<32>(v, n);
+  if (n <= 64) return SumInRows<64>(v, n);
+  return SumInRows<kLanes>(v, n);
 }
 
 OneBitSums SumOneBit(const float* v, size_t n) {
