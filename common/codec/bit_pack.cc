@@ -3,6 +3,7 @@
 #include "common/codec/bit_pack.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
 
@@ -139,8 +140,10 @@ size_t UnpackMost(std::span<const uint8_t> bytes, uint64_t first_bit, int width,
 
 }  // namespace
 
-void UnpackBits(std::span<const uint8_t> bytes, uint64_t first_bit, int width,
-                std::span<uint32_t> values) {
+void Unpack(const PackedNumbers& numbers, std::span<uint32_t> values) {
+  const std::span<const uint8_t> bytes = numbers.bytes;
+  const int width = numbers.width;
+  uint64_t first_bit = numbers.first_bit;
   if (width == 0) {
     std::fill(values.begin(), values.end(), 0);
     return;
@@ -155,6 +158,37 @@ void UnpackBits(std::span<const uint8_t> bytes, uint64_t first_bit, int width,
     value = static_cast<uint32_t>(bits >> (first_bit % 8) & mask);
     first_bit += static_cast<uint64_t>(width);
   }
+}
+
+bool Contains(const PackedNumbers& numbers, uint32_t number) {
+  const auto width = static_cast<uint64_t>(numbers.width);
+  uint64_t num_searched = 0;
+  if (numbers.first_bit % 8 == 0 && (width == 2 || width == 4 || width == 8 || width == 16)) {
+    const uint64_t per_word = 64 / width, num_words = numbers.count / per_word;
+    // A one in the lowest bit of each number of a word, and ones in all bits but the highest.
+    const uint64_t ones = ~uint64_t{0} / ((uint64_t{1} << width) - 1);
+    const uint64_t all_but_highest = ones * ((uint64_t{1} << (width - 1)) - 1);
+    const uint8_t* first_byte = numbers.bytes.data() + numbers.first_bit / 8;
+    uint64_t found = 0;
+    for (uint64_t i = 0; i < num_words; ++i) {
+      uint64_t word = 0;
+      std::memcpy(&word, first_byte + i * sizeof word, sizeof word);
+      const uint64_t difference = word ^ number * ones;  // 0 where a number is `number`
+      // The sum carries into the highest bit of each number whose other bits are not all 0.
+      found |= ~(((difference & all_but_highest) + all_but_highest) | difference) & ~all_but_highest;
+    }
+    if (found != 0) return true;
+    num_searched = num_words * per_word;
+  }
+  std::array<uint32_t, 64> block;
+  for (; num_searched < numbers.count; num_searched += block.size()) {
+    const std::span<uint32_t> values =
+        std::span(block).first(std::min<size_t>(block.size(), numbers.count - num_searched));
+    Unpack({numbers.bytes, numbers.first_bit + num_searched * width, numbers.width, values.size()},
+           values);
+    if (std::find(values.begin(), values.end(), number) != values.end()) return true;
+  }
+  return false;
 }
 
 }  // namespace tern::codec

@@ -35,9 +35,20 @@ class BitWriter {
   int pending_bits_ = 0;  // the number of bits in pending_
 };
 
-// Sets values[i] to the number at bits [first_bit + i * width, first_bit + (i + 1) * width) of the
-// row. REQUIRES that these bits lie within `bytes`, and width at most kMaxPackedBits.
-void UnpackBits(std::span<const uint8_t> bytes, uint64_t first_bit, int width,
-                std::span<uint32_t> values);
+// Numbers of a row: number i is at bits [first_bit + i * width, first_bit + (i + 1) * width).
+// REQUIRES that these bits lie within `bytes`, and width at most kMaxPackedBits.
+struct PackedNumbers {
+  std::span<const uint8_t> bytes;  // the whole row
+  uint64_t first_bit = 0;
+  int width = 0;
+  size_t count = 0;
+};
+
+// Sets values[i] to number i. REQUIRES as many values as numbers.
+void Unpack(const PackedNumbers& numbers, std::span<uint32_t> values);
+
+// Whether one of the numbers is `number`, which is below 2^width. Needs a fraction of the time of
+// Unpack if the width is 2, 4, 8 or 16 and the numbers begin at a byte.
+bool Contains(const PackedNumbers& numbers, uint32_t number);
 
 }  // namespace tern::codec

@@ -181,7 +181,6 @@ Status QsgdForm::VisitLevels(std::span<const uint8_t> code, uint64_t count, uint
     for (uint64_t b = bucket / kQsgdStride * kQsgdStride; b < bucket; ++b)
       bit += sections.bucket_size * sections.widths[b];
   }
-  std::array<uint32_t, kBlockSize> codes;
   for (const uint64_t end_element = first + n; first < end_element; ++bucket) {
     QsgdLevels::Bucket header;
     uint64_t end_bit = 0;
@@ -190,10 +189,10 @@ Status QsgdForm::VisitLevels(std::span<const uint8_t> code, uint64_t count, uint
     const uint64_t bucket_end = std::min(end_element, begin + sections.LengthOf(bucket));
     while (first < bucket_end) {
       const uint64_t block_length = std::min<uint64_t>(kBlockSize, bucket_end - first);
-      const std::span<uint32_t> block = std::span(codes).first(block_length);
-      UnpackBits(sections.levels, bit + (first - begin) * static_cast<uint64_t>(header.width),
-                 header.width, block);
-      if (!use(std::span<const uint32_t>(block), header))
+      const PackedNumbers codes{sections.levels,
+                                bit + (first - begin) * static_cast<uint64_t>(header.width),
+                                header.width, block_length};
+      if (!use(codes, header))
         return Status(Code::kMismatch, Cat("qsgd bucket ", bucket, " has an invalid level"));
       first += block_length;
     }
@@ -204,17 +203,20 @@ Status QsgdForm::VisitLevels(std::span<const uint8_t> code, uint64_t count, uint
 
 Status QsgdForm::CheckLevels(std::span<const uint8_t> code, uint64_t count) const {
   return VisitLevels(code, count, 0, count,
-                     [this](std::span<const uint32_t> codes, const QsgdLevels::Bucket& bucket) {
+                     [this](const PackedNumbers& codes, const QsgdLevels::Bucket& bucket) {
                        return levels_.AreValid(codes, bucket);
                      });
 }
 
 Status QsgdForm::DecodeRange(std::span<const uint8_t> code, uint64_t count, uint64_t first,
                              uint64_t n, float* values) const {
+  std::array<uint32_t, kBlockSize> block;
   return VisitLevels(code, count, first, n,
-                     [&](std::span<const uint32_t> codes, const QsgdLevels::Bucket& bucket) {
-                       const bool is_valid = levels_.Decode(codes, bucket, {values, codes.size()});
-                       values += codes.size();
+                     [&](const PackedNumbers& codes, const QsgdLevels::Bucket& bucket) {
+                       const std::span<uint32_t> numbers = std::span(block).first(codes.count);
+                       Unpack(codes, numbers);
+                       const bool is_valid = levels_.Decode(numbers, bucket, {values, codes.count});
+                       values += codes.count;
                        return is_valid;
                      });
 }

@@ -47,8 +47,8 @@ class QsgdForm {
 
  private:
   struct Sections;  // the four parts of a code: norms, widths, ends and levels
-  // Calls use(codes, bucket) for the codes of elements [first, first + n), some of one bucket at a
-  // time. kMismatch if a bucket is invalid, or if `use` returns false.
+  // Calls use(codes, bucket) for the codes of elements [first, first + n), a block of one bucket at
+  // a time. kMismatch if a bucket is invalid, or if `use` returns false.
   template <typename UseLevels>
   Status VisitLevels(std::span<const uint8_t> code, uint64_t count, uint64_t first, uint64_t n,
                      const UseLevels& use) const;

@@ -1,11 +1,12 @@
 // Rounds values to the levels of QSGD (Alistarh et al. 2017) at random, and decodes levels.
 #include "common/codec/qsgd_levels.h"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <string>
 
 #include "common/base/text.h"
-#include "common/codec/bit_pack.h"
 #include "kernels/codes/qsgd.h"
 #include "kernels/codes/stats.h"
 
@@ -76,25 +77,26 @@ bool QsgdLevels::Decode(std::span<const uint32_t> codes, const Bucket& bucket,
                              values.data());
 }
 
-// The loops are branch-free, so that compilers vectorize them.
-bool QsgdLevels::AreValid(std::span<const uint32_t> codes, const Bucket& bucket) const {
+bool QsgdLevels::AreValid(const PackedNumbers& codes, const Bucket& bucket) const {
+  if (rule_.uses_intervals && bucket.norm > 0) return true;
+  const auto sign_bit = static_cast<int32_t>(uint32_t{1} << std::max(bucket.width - 1, 0));
+  const int32_t max_level = bucket.norm > 0 ? static_cast<int32_t>(std::ceil(bucket.s)) : 0;
+  if (bucket.norm > 0 && max_level >= sign_bit - 1)  // Every magnitude is a level.
+    return !Contains(codes, static_cast<uint32_t>(sign_bit));
   uint32_t invalid = 0;
-  if (!(bucket.norm > 0)) {
-    for (const uint32_t code : codes) invalid |= code;
-    return invalid == 0;
-  }
-  if (rule_.uses_intervals) return true;
-  const auto sign_bit = static_cast<int32_t>(uint32_t{1} << (bucket.width - 1));
-  const auto max_level = static_cast<int32_t>(std::ceil(bucket.s));
-  if (max_level >= sign_bit - 1) {  // Every magnitude is a level.
-    for (const uint32_t number : codes)
-      invalid |= static_cast<int32_t>(number) == sign_bit ? ~uint32_t{0} : 0;
-    return invalid == 0;
-  }
-  for (const uint32_t number : codes) {
-    const auto code = static_cast<int32_t>(number);
-    invalid |= static_cast<uint32_t>(code == sign_bit) |
-               static_cast<uint32_t>((code & ~sign_bit) > max_level);
+  std::array<uint32_t, 1024> block;
+  for (size_t i = 0; i < codes.count; i += block.size()) {
+    const std::span<uint32_t> numbers =
+        std::span(block).first(std::min(block.size(), codes.count - i));
+    Unpack({codes.bytes, codes.first_bit + i * static_cast<uint64_t>(codes.width), codes.width,
+            numbers.size()},
+           numbers);
+    // Without branches, so that compilers vectorize it.
+    for (const uint32_t number : numbers) {
+      const auto code = static_cast<int32_t>(number);
+      invalid |= static_cast<uint32_t>(code == sign_bit) |
+                 static_cast<uint32_t>((code & ~sign_bit) > max_level);
+    }
   }
   return invalid == 0;
 }

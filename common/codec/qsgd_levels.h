@@ -29,6 +29,7 @@
 #include <cstdint>
 #include <span>
 
+#include "common/codec/bit_pack.h"
 #include "common/codec/codec.h"
 #include "kernels/codes/philox.h"
 #include "kernels/codes/qsgd_math.h"
@@ -60,7 +61,7 @@ class QsgdLevels {
   // Sets values[i] to the value, always finite, of codes[i]. Returns false if a code is invalid.
   bool Decode(std::span<const uint32_t> codes, const Bucket& bucket, std::span<float> values) const;
   // Whether Decode would accept the codes.
-  bool AreValid(std::span<const uint32_t> codes, const Bucket& bucket) const;
+  bool AreValid(const PackedNumbers& codes, const Bucket& bucket) const;
 
  private:
   kernels::QsgdRule rule_;

@@ -46,12 +46,14 @@ HWY_INLINE VD UpperDoubles(V v) {
   return hn::PromoteTo(DD(), hn::UpperHalf(hn::Half<hn::DFromV<V>>(), v));
 }
 
-// Encodes the elements of one bucket. kIntervals: QsgdRule::uses_intervals.
-template <bool kIntervals>
+// Encodes the elements of one bucket. kIntervals: QsgdRule::uses_intervals. kQuick: by QuickLevel
+// (qsgd_math.h), which leaves more elements to CodeOf the more levels there are.
+template <bool kIntervals, bool kQuick>
 class Encoder {
  public:
   Encoder(const QsgdBucket& bucket, const NoiseKey& key)
       : bucket_(bucket),
+        quick_(QsgdQuickOf(kIntervals, bucket)),
         key_(key),
         philox_(key),
         sign_bit_(kIntervals ? 0 : int32_t{1} << (bucket.width - 1)) {}
@@ -93,23 +95,46 @@ class Encoder {
   }
 
   // Encodes a vector of elements as QsgdLevel (qsgd_math.h) does. Returns a bit for each element
-  // whose upper 16 random bits, `draw16`, do not decide.
+  // that is not decided by its upper 16 random bits, `draw16`.
   HWY_INLINE uint64_t EncodeLanes(const float* v, VI draw16, uint32_t* codes) const {
     const DF df;
     const DI di;
-    const VF x = hn::LoadU(df, v);
-    const VF ratio = hn::Div(kIntervals ? x : hn::Abs(x), hn::Set(df, bucket_.norm));
-    uint64_t lower_bits = 0, upper_bits = 0;
-    const auto lower = LevelsOf(LowerDoubles(ratio), LowerDoubles(draw16), &lower_bits);
-    const auto upper = LevelsOf(UpperDoubles(ratio), UpperDoubles(draw16), &upper_bits);
-    VI code = hn::Combine(di, upper, lower);
+    const VF x = hn::LoadU(df, v), unsigned_x = kIntervals ? x : hn::Abs(x);
+    uint64_t undecided = 0;
+    VI code = kQuick ? QuickLevels(unsigned_x, draw16, &undecided)
+                     : ExactLevels(unsigned_x, draw16, &undecided);
     if constexpr (!kIntervals) {
       const auto is_signed =
           hn::And(hn::RebindMask(di, hn::Lt(x, hn::Zero(df))), hn::Gt(code, hn::Zero(di)));
       code = hn::Or(code, hn::IfThenElseZero(is_signed, hn::Set(di, sign_bit_)));
     }
     hn::StoreU(code, di, reinterpret_cast<int32_t*>(codes));
-    return lower_bits | upper_bits << hn::Lanes(DD());
+    return undecided;
+  }
+
+  // QuickLevel of a vector of elements. *undecided gets a bit for each that it cannot decide.
+  HWY_INLINE VI QuickLevels(VF x, VI draw16, uint64_t* undecided) const {
+    const DF df;
+    const VF min_u = hn::Mul(hn::ConvertTo(df, draw16), hn::Set(df, 0x1p-16f));
+    const VF error = hn::Set(df, quick_.error), scaled = hn::Mul(x, hn::Set(df, quick_.scale));
+    const VF y = kIntervals ? hn::Add(scaled, hn::Set(df, quick_.shift)) : scaled;
+    const VF max_u = hn::Add(min_u, hn::Set(df, 0x1p-16f));
+    const VF lower_level = hn::Floor(hn::Sub(hn::Sub(y, max_u), error));
+    const VF level = hn::Add(lower_level, hn::Set(df, 1));
+    *undecided =
+        MaskBits(df, hn::Not(hn::Lt(hn::Add(hn::Sub(y, min_u), error), level)));
+    return hn::ConvertTo(DI(), level);
+  }
+
+  // QsgdLevel of a vector of elements. *undecided gets a bit for each that needs its lower 16
+  // random bits.
+  HWY_INLINE VI ExactLevels(VF x, VI draw16, uint64_t* undecided) const {
+    const VF ratio = hn::Div(x, hn::Set(DF(), bucket_.norm));
+    uint64_t lower_bits = 0, upper_bits = 0;
+    const auto lower = LevelsOf(LowerDoubles(ratio), LowerDoubles(draw16), &lower_bits);
+    const auto upper = LevelsOf(UpperDoubles(ratio), UpperDoubles(draw16), &upper_bits);
+    *undecided = lower_bits | upper_bits << hn::Lanes(DD());
+    return hn::Combine(DI(), upper, lower);
   }
 
   // The levels of elements whose quotients by the norm are `ratio`. An element goes up from the
@@ -128,17 +153,19 @@ class Encoder {
   }
 
   QsgdBucket bucket_;
+  QsgdQuick quick_;
   NoiseKey key_;
   Philox philox_;
   int32_t sign_bit_;
 };
 
-template <bool kIntervals>
+template <bool kIntervals, bool kQuick>
 void EncodeBucket(const float* v, size_t n, const QsgdBucket& bucket, const NoiseKey& key,
                   uint64_t first, uint32_t* codes) {
   constexpr size_t kMaxStep = 128;  // elements
-  const Encoder<kIntervals> encoder(bucket, key);
-  const size_t step = Encoder<kIntervals>::ElementsOfStep();
+  using EncoderOfBucket = Encoder<kIntervals, kQuick>;
+  const EncoderOfBucket encoder(bucket, key);
+  const size_t step = EncoderOfBucket::ElementsOfStep();
   size_t i = 0;
   // The elements of the first block of random numbers, if that begins before the bucket.
   for (; i < n && (first + i) % 8 != 0; ++i) codes[i] = encoder.CodeOf(v[i], first + i);
@@ -154,8 +181,13 @@ void EncodeBucket(const float* v, size_t n, const QsgdBucket& bucket, const Nois
 void EncodeQsgd(const float* v, size_t n, bool uses_intervals, const QsgdBucket& bucket,
                 const NoiseKey& key, uint64_t first, uint32_t* codes) {
   if (!(bucket.norm > 0)) return EncodeQsgdRef(v, n, uses_intervals, bucket, key, first, codes);
-  if (uses_intervals) return EncodeBucket<true>(v, n, bucket, key, first, codes);
-  EncodeBucket<false>(v, n, bucket, key, first, codes);
+  // Of so many levels QuickLevel decides 99.9 % of the elements.
+  constexpr double kMostQuickLevels = 512;
+  const bool is_quick =
+      bucket.s <= kMostQuickLevels && !std::isnan(QsgdQuickOf(uses_intervals, bucket).scale);
+  const auto encode = uses_intervals ? (is_quick ? EncodeBucket<true, true> : EncodeBucket<true, false>)
+                                     : (is_quick ? EncodeBucket<false, true> : EncodeBucket<false, false>);
+  encode(v, n, bucket, key, first, codes);
 }
 
 // Decodes signed levels to values as QsgdValue (qsgd_math.h) does.
@@ -203,12 +235,20 @@ bool DecodeQsgd(const uint32_t* codes, size_t n, bool uses_intervals, const Qsgd
     return true;
   }
   const VI sign_bit = hn::Set(di, int32_t{1} << (bucket.width - 1));
+  // If all magnitudes of a code fit a vector, it is a table of their values.
+  const bool has_table = size_t{1} << (bucket.width - 1) <= hn::Lanes(di);
+  const VF table = ValuesOf(hn::Iota(di, 0), unit);
   const VI max_level = hn::Set(di, static_cast<int32_t>(std::ceil(bucket.s)));
   VI is_invalid = hn::Zero(di);  // all bits of a lane are set once it saw an invalid code
   ForEachVector(codes, n, values, [&](VI code) HWY_ATTR {
     const VI level = hn::AndNot(sign_bit, code);
     is_invalid = hn::Or(
         is_invalid, hn::VecFromMask(di, hn::Or(hn::Eq(code, sign_bit), hn::Gt(level, max_level))));
+    if (has_table) {
+      const VF magnitude = hn::TableLookupLanes(table, hn::IndicesFromVec(DF(), level));
+      const VI sign = hn::ShiftLeftSame(hn::And(code, sign_bit), 32 - bucket.width);
+      return hn::Xor(magnitude, hn::BitCast(DF(), sign));
+    }
     const auto is_negative = hn::TestBit(code, sign_bit);
     return ValuesOf(hn::IfThenElse(is_negative, hn::Neg(level), level), unit);
   });
