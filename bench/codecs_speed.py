@@ -59,7 +59,7 @@ def main():
         speed, cpu = (statistics.median(value[i] for value in values) for i in (0, 1))
         base_speed, base_cpu = (statistics.median(value[i] for value in results[BASE, folder]) for i in (0, 1))
         missed |= folder == options.programs and key[1] in JUDGED and speed < GOAL * base_speed
-        print(f"| {':'.join(key)} | {folder.name} | {speed:.0f} | {speed / base_speed:.2f} | {cpu:.1f} | {cpu / base_cpu:.2f} |")
+        print(f"| {':'.join(key)} | {folder} | {speed:.0f} | {speed / base_speed:.2f} | {cpu:.1f} | {cpu / base_cpu:.2f} |")
     return 1 if missed else 0
 
 

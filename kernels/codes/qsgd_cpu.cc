@@ -66,10 +66,18 @@ class Encoder {
     V64 blocks = InBlockOrder(static_cast<uint32_t>(element / 8));
     const Draws draws = FirstDraws(philox_, &blocks);
     const size_t lanes = hn::Lanes(D16());
-    EncodeVectors(v, draws.q0, element, codes);
-    EncodeVectors(v + lanes, draws.q1, element + lanes, codes + lanes);
-    EncodeVectors(v + 2 * lanes, draws.q2, element + 2 * lanes, codes + 2 * lanes);
-    EncodeVectors(v + 3 * lanes, draws.q3, element + 3 * lanes, codes + 3 * lanes);
+    const uint64_t undecided[4] = {
+        EncodeVectors(v, draws.q0, codes),
+        EncodeVectors(v + lanes, draws.q1, codes + lanes),
+        EncodeVectors(v + 2 * lanes, draws.q2, codes + 2 * lanes),
+        EncodeVectors(v + 3 * lanes, draws.q3, codes + 3 * lanes)};
+    if (HWY_LIKELY((undecided[0] | undecided[1] | undecided[2] | undecided[3]) == 0)) return;
+    for (size_t k = 0; k < 4; ++k) {
+      for (uint64_t bits = undecided[k]; bits != 0; bits &= bits - 1) {
+        const size_t i = k * lanes + static_cast<size_t>(__builtin_ctzll(bits));
+        codes[i] = CodeOf(v[i], element + i);
+      }
+    }
   }
 
   uint32_t CodeOf(float v, uint64_t element) const {
@@ -79,19 +87,15 @@ class Encoder {
   }
 
  private:
-  // Encodes the two vectors of elements of one vector of draws.
-  HWY_INLINE void EncodeVectors(const float* v, V16 draws, uint64_t element,
-                                uint32_t* codes) const {
+  // Encodes the two vectors of elements of one vector of draws. Returns a bit for each element that
+  // CodeOf has to decide.
+  HWY_INLINE uint64_t EncodeVectors(const float* v, V16 draws, uint32_t* codes) const {
     const hn::Half<D16> d16h;
     const size_t lanes = hn::Lanes(DI());
     const VI lower = hn::PromoteTo(DI(), hn::LowerHalf(d16h, draws));
     const VI upper = hn::PromoteTo(DI(), hn::UpperHalf(d16h, draws));
-    uint64_t undecided = EncodeLanes(v, lower, codes);
-    undecided |= EncodeLanes(v + lanes, upper, codes + lanes) << lanes;
-    for (; HWY_UNLIKELY(undecided != 0); undecided &= undecided - 1) {
-      const auto i = static_cast<size_t>(__builtin_ctzll(undecided));
-      codes[i] = CodeOf(v[i], element + i);
-    }
+    const uint64_t undecided = EncodeLanes(v, lower, codes);
+    return undecided | EncodeLanes(v + lanes, upper, codes + lanes) << lanes;
   }
 
   // Encodes a vector of elements as QsgdLevel (qsgd_math.h) does. Returns a bit for each element
@@ -123,7 +127,9 @@ class Encoder {
     const VF level = hn::Add(lower_level, hn::Set(df, 1));
     *undecided =
         MaskBits(df, hn::Not(hn::Lt(hn::Add(hn::Sub(y, min_u), error), level)));
-    return hn::ConvertTo(DI(), level);
+    // The last bits of 2^23 + level are the level.
+    const VF last_bits = hn::Set(df, 0x1p23f);
+    return hn::BitCast(DI(), hn::Xor(hn::Add(level, last_bits), last_bits));
   }
 
   // QsgdLevel of a vector of elements. *undecided gets a bit for each that needs its lower 16

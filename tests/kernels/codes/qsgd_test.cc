@@ -41,7 +41,7 @@ TEST_P(QsgdOnTarget, EqualsTheReferenceAtEveryLengthAndPlace) {
     std::vector<float> v = Gaussian(n, n);
     for (size_t i = 0; i < n; i += 7) v[i] = i % 2 == 0 ? 0.0f : -0.0f;
     for (const bool uses_intervals : {false, true}) {
-      for (const int bits : {2, 4, 16}) {
+      for (const int bits : {2, 3, 4, 5, 8, 10, 11, 16}) {
         SCOPED_TRACE(testing::Message() << bits << " bits, n " << n);
         ExpectSame(v, uses_intervals, BucketOf(v, uses_intervals, bits), n % 13);
       }
