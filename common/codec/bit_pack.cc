@@ -175,7 +175,8 @@ bool Contains(const PackedNumbers& numbers, uint32_t number) {
       std::memcpy(&word, first_byte + i * sizeof word, sizeof word);
       const uint64_t difference = word ^ number * ones;  // 0 where a number is `number`
       // The sum carries into the highest bit of each number whose other bits are not all 0.
-      found |= ~(((difference & all_but_highest) + all_but_highest) | difference) & ~all_but_highest;
+      found |=
+          ~(((difference & all_but_highest) + all_but_highest) | difference) & ~all_but_highest;
     }
     if (found != 0) return true;
     num_searched = num_words * per_word;

@@ -56,7 +56,8 @@ HWY_INLINE void FoldLanes(double* lower, double* upper) {
   }
 }
 
-// Returns the sums of rows of kRow elements: `num_rows` rows of v, and `last_row` if it is not null.
+// Returns the sums of `num_rows` rows of v and of `last_row`, if it is not null. A row has kRow
+// elements.
 template <size_t kRow>
 HWY_INLINE OneBitSums SumRows(const float* v, size_t num_rows, const float* last_row) {
   const DD d;

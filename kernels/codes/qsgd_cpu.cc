@@ -66,11 +66,10 @@ class Encoder {
     V64 blocks = InBlockOrder(static_cast<uint32_t>(element / 8));
     const Draws draws = FirstDraws(philox_, &blocks);
     const size_t lanes = hn::Lanes(D16());
-    const uint64_t undecided[4] = {
-        EncodeVectors(v, draws.q0, codes),
-        EncodeVectors(v + lanes, draws.q1, codes + lanes),
-        EncodeVectors(v + 2 * lanes, draws.q2, codes + 2 * lanes),
-        EncodeVectors(v + 3 * lanes, draws.q3, codes + 3 * lanes)};
+    const uint64_t undecided[4] = {EncodeVectors(v, draws.q0, codes),
+                                   EncodeVectors(v + lanes, draws.q1, codes + lanes),
+                                   EncodeVectors(v + 2 * lanes, draws.q2, codes + 2 * lanes),
+                                   EncodeVectors(v + 3 * lanes, draws.q3, codes + 3 * lanes)};
     if (HWY_LIKELY((undecided[0] | undecided[1] | undecided[2] | undecided[3]) == 0)) return;
     for (size_t k = 0; k < 4; ++k) {
       for (uint64_t bits = undecided[k]; bits != 0; bits &= bits - 1) {
@@ -125,8 +124,7 @@ class Encoder {
     const VF max_u = hn::Add(min_u, hn::Set(df, 0x1p-16f));
     const VF lower_level = hn::Floor(hn::Sub(hn::Sub(y, max_u), error));
     const VF level = hn::Add(lower_level, hn::Set(df, 1));
-    *undecided =
-        MaskBits(df, hn::Not(hn::Lt(hn::Add(hn::Sub(y, min_u), error), level)));
+    *undecided = MaskBits(df, hn::Not(hn::Lt(hn::Add(hn::Sub(y, min_u), error), level)));
     // The last bits of 2^23 + level are the level.
     const VF last_bits = hn::Set(df, 0x1p23f);
     return hn::BitCast(DI(), hn::Xor(hn::Add(level, last_bits), last_bits));
@@ -191,8 +189,9 @@ void EncodeQsgd(const float* v, size_t n, bool uses_intervals, const QsgdBucket&
   constexpr double kMostQuickLevels = 512;
   const bool is_quick =
       bucket.s <= kMostQuickLevels && !std::isnan(QsgdQuickOf(uses_intervals, bucket).scale);
-  const auto encode = uses_intervals ? (is_quick ? EncodeBucket<true, true> : EncodeBucket<true, false>)
-                                     : (is_quick ? EncodeBucket<false, true> : EncodeBucket<false, false>);
+  const auto encode = uses_intervals
+                          ? (is_quick ? EncodeBucket<true, true> : EncodeBucket<true, false>)
+                          : (is_quick ? EncodeBucket<false, true> : EncodeBucket<false, false>);
   encode(v, n, bucket, key, first, codes);
 }
 

@@ -35,7 +35,8 @@ TEST(BitPack, FindsANumberOfEveryWidthAtEveryPlace) {
       std::vector<uint32_t> values(150);
       for (uint32_t& v : values) {
         v = (random() % 2 == 0 ? number ^ uint32_t{1} << random() % static_cast<uint32_t>(width)
-                               : number + 1) % limit;
+                               : number + 1) %
+            limit;
       }
       for (size_t place = 0; place <= values.size(); ++place) {
         std::vector<uint32_t> row = values;
