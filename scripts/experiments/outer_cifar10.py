@@ -1,15 +1,21 @@
-"""Whether periods of 32 local steps with an outer optimizer hold for a residual network, too, with the settings that LeNet had (outer.py)."""
+"""Whether periods of 32 local steps with an outer optimizer hold for a residual network, too."""
 import sys
 
 import claims
 from outer import BASE, CLIPPED, LOCAL, WITH, WITHOUT, Design
 
-# All of this was fixed before the first run. 4,000 steps are 10.2 epochs, and a multiple of p. Data by class has no bar.
+TRIED = """The first design had LeNet's settings (outer.py), an outer rate of 0.5: with seed 1 79.50 %, where ssgd with fp32 had 81.94 and p = 32 alone
+77.94. It was given up after that seed, and rates were tried with seed 101, one run each: changes that are not coded (fp32, DiLoCo's rate of 0.7)
+82.35 %; 3 bits of qsgd_shared_ans at that rate 81.16 %, 182 bytes a sample; clipped ternary changes with a rate of 1.0 81.43 %, with 0.7
+RATE07. A clip of Gaussian values at one standard deviation leaves 0.68 of them, so that 1.0 stands for 0.68. onebit with feedback, at 0.7,
+was given up at step 1,755 with a loss of 1.0 where the others had 0.76 to 0.83."""
+# All of this was fixed before the first run with seeds 1 to 3 and this rate. 4,000 steps are 10.2 epochs, and a multiple of p. Data by
+# class has no bar. Planted faults: clipped codes have so little noise that 4 bits of it are enough; those of p = 32 alone are not clipped.
 CLAIM = Design(
-    job="configs/cifar10_resnet20.yaml", what="ResNet-20 on CIFAR-10, 4 workers, 4000 steps of 128 samples", tried=__doc__,
-    cases={BASE: "exchange.codec=fp32", WITHOUT: LOCAL, WITH: CLIPPED.format(rate=0.5)},
+    job="configs/cifar10_resnet20.yaml", what="ResNet-20 on CIFAR-10, 4 workers, 4000 steps of 128 samples", tried=TRIED,
+    cases={BASE: "exchange.codec=fp32", WITHOUT: LOCAL, WITH: CLIPPED.format(rate="1.0")},
     common=("workers.count=4", "train.steps=4000", "train.epochs=", "evaluation.every_steps=0", "faults.compare_every_steps=800"),
-    seeds=(1, 2, 3), span=800, margins={"shared": 1.0, "by_class": float("inf")}, faulty=(WITH,),
+    seeds=(1, 2, 3), span=800, margins={"shared": 1.0, "by_class": float("inf")}, faulty=(WITHOUT,),
 ).claim("outer_cifar10", "An outer optimizer for periods of 32 local steps, ResNet-20")
 
 if __name__ == "__main__":
