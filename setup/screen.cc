@@ -9,8 +9,7 @@ namespace tern::setup {
 void Screen::ShowProgress(const std::string& progress_json, Time now) {
   const std::optional<ProgressUpdate> update = ParseProgressUpdate(progress_json);
   if (!update.has_value()) return;
-  AnnounceResume(*update);
-  AnnounceFailedCheckpoints(*update);
+  Announce(*update);
   if (!line_.is_in_place() && (update->rounds == 0 || update->samples == 0 ||
                                (has_shown_progress_ && now - shown_at_ < kBetweenLines)))
     return;
@@ -31,6 +30,11 @@ void Screen::ShowProgress(const std::string& progress_json, Time now) {
   shown_at_ = now;
   shown_text_ = text;
   line_.Print(text);
+}
+
+void Screen::Announce(const ProgressUpdate& update) {
+  AnnounceResume(update);
+  AnnounceFailedCheckpoints(update);
 }
 
 void Screen::AnnounceResume(const ProgressUpdate& update) {

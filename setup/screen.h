@@ -26,11 +26,12 @@ class Screen {
   // progress. If the job has just continued from a checkpoint or gone back, or the first checkpoint
   // could not be written, first prints a permanent line that says so.
   void ShowProgress(const std::string& progress_json, Time now);
-  // Prints only the permanent line of ShowProgress, if it has not been printed. For a job that ends
-  // before it reports progress.
-  void AnnounceResume(const ProgressUpdate& update);
+  // Prints only the permanent lines of ShowProgress that have not been printed. For the end of a
+  // job: a short one ends before it reports progress.
+  void Announce(const ProgressUpdate& update);
 
  private:
+  void AnnounceResume(const ProgressUpdate& update);
   std::string ResumeText(const ProgressUpdate& update);
   void AnnounceFailedCheckpoints(const ProgressUpdate& update);
 

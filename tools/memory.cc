@@ -51,13 +51,14 @@ std::vector<MemoryItem> WorkerMemory(const setup::Setup& setup) {
     for (const update::Optimizer::StateArray& state_array : (*optimizer)->StateArrays())
       items.push_back({"optimizer: " + state_array.name, model_bytes, "fp32"});
   }
-  if (const auto facts = algorithm::FactsOf(job); facts.outer_optimizer != nullptr) {
+  const algorithm::Facts facts = algorithm::FactsOf(job);
+  if (facts.outer_optimizer != nullptr) {
     if (auto outer = update::MakeOuterOptimizer(*facts.outer_optimizer, 0); outer.ok()) {
       for (const update::Optimizer::StateArray& state_array : (*outer)->StateArrays())
         items.push_back({"outer optimizer: " + state_array.name, model_bytes, "fp32"});
     }
   }
-  if (job.evaluation().ema_decay() > 0) items.push_back({"moving average", model_bytes, "fp32"});
+  if (facts.has_average) items.push_back({"moving average", model_bytes, "fp32"});
   // The program has the activations and the data.
   if (setup::IsModuleJob(job)) return add_exchange();
   const uint64_t batch_size = algorithm::BatchOfWorker(job);

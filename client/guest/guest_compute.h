@@ -85,6 +85,7 @@ class GuestArenas : public Arenas {
   Status CopyFromHost() override { return Ok(); }
   Status AddDecay(uint32_t, float) override { return Unsupported(); }
   Status ClipGradients(double) override { return Unsupported(); }
+  Status LookAhead(uint32_t, float) override { return Unsupported(); }
   Status ResetToGlobal() override { return Unsupported(); }
   Status SaveReference(LocalValues*) override { return Unsupported(); }
   Result<const float*> RetainGradient(uint64_t, uint32_t, LocalValues*) override {

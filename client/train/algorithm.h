@@ -116,8 +116,13 @@ class Algorithm {
   }
   // For algorithms in which each round turns W(round - 1) into W(round).
   OpenRound MakeOpenRound() {
-    return {context_.setup,    context_.replica,    context_.sums,
-            context_.progress, context_.wait_until, [this](uint64_t round) { MarkApplied(round); }};
+    return {context_.setup,
+            context_.steps,
+            context_.replica,
+            context_.sums,
+            context_.progress,
+            context_.wait_until,
+            [this](uint64_t round) { MarkApplied(round); }};
   }
   void PushAll(uint64_t round, const float* arena) {
     for (uint32_t b = 0; b < context_.setup.plan.buckets.size(); ++b)

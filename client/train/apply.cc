@@ -1,19 +1,25 @@
 #include "client/train/apply.h"
 
+#include <optional>
+
 #include "common/algorithm/facts.h"
 #include "common/base/trace.h"
 
 namespace tern::client {
 
-RoundApplier::RoundApplier(const setup::Setup& setup, Replica& replica, const Sums& sums)
+RoundApplier::RoundApplier(const setup::Setup& setup, uint64_t steps, Replica& replica,
+                           const Sums& sums)
     : setup_(setup),
       replica_(replica),
       sums_(sums),
-      applies_by_bucket_(algorithm::FactsOf(setup.job).applies_by_bucket) {}
+      applies_by_bucket_(algorithm::FactsOf(setup.job).applies_by_bucket),
+      lookahead_(algorithm::FactsOf(setup.job).lookahead, steps) {}
 
 Status RoundApplier::ApplyBucket(uint64_t round, uint32_t bucket) {
   const TraceSpan span("decode, update", {.round = round, .bucket = static_cast<int32_t>(bucket)});
-  return replica_.arenas().ApplyBucket(sums_, round, bucket);
+  TERN_RETURN_IF_ERROR(replica_.arenas().ApplyBucket(sums_, round, bucket));
+  const std::optional<float> one_minus_decay = lookahead_.OneMinusDecay(round);
+  return one_minus_decay.has_value() ? replica_.arenas().LookAhead(bucket, *one_minus_decay) : Ok();
 }
 
 Status RoundApplier::ApplyRound(uint64_t round) {

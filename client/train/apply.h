@@ -7,19 +7,20 @@
 #include "client/exchange/sums.h"
 #include "client/train/replica.h"
 #include "common/base/status.h"
+#include "common/update/lookahead.h"
 #include "setup/setup.h"
 
 namespace tern::client {
 
 class RoundApplier {
  public:
-  // The arguments outlive this object.
-  RoundApplier(const setup::Setup& setup, Replica& replica, const Sums& sums);
+  // `steps`: the job's length in steps. The other arguments outlive this object.
+  RoundApplier(const setup::Setup& setup, uint64_t steps, Replica& replica, const Sums& sums);
 
   // Changes W(round - 1) to W(round). If the workers hold the parameters (localized), applies the
-  // mean gradient with the optimizer (TernGrad, Algorithm 1, lines 5 and 6). If the servers hold
-  // the parameters (central), installs the weights or changes that the servers sent. kMismatch for
-  // an invalid answer. REQUIRES all answers of the round.
+  // mean gradient with the optimizer (TernGrad, Algorithm 1, lines 5 and 6), and then Lookahead if
+  // it is due. If the servers hold the parameters (central), installs the weights or changes that
+  // the servers sent. kMismatch for an invalid answer. REQUIRES all answers of the round.
   Status ApplyRound(uint64_t round);
   // Applies one bucket only. REQUIRES that the workers hold the parameters, and the bucket's
   // answers. W(round) is complete after one call for each bucket, in any order.
@@ -34,6 +35,7 @@ class RoundApplier {
   Replica& replica_;
   const Sums& sums_;
   const bool applies_by_bucket_;
+  const update::Lookahead lookahead_;
 };
 
 }  // namespace tern::client

@@ -57,6 +57,9 @@ class Arenas {
   // Updates a bucket (a range) of W with its mean gradient and the optimizer, and then the moving
   // average of W. kMismatch for invalid sums. REQUIRES that `sums` has the bucket's answers.
   virtual Status ApplyBucket(const Sums& sums, uint64_t round, uint32_t bucket) = 0;
+  // Lookahead: updates the moving average of a bucket of W, average += one_minus_decay (W -
+  // average), and sets W to it. REQUIRES a job with Lookahead.
+  virtual Status LookAhead(uint32_t bucket, float one_minus_decay) = 0;
 
   // --- Operations on w' (the weights at which OD-SGD computes gradients) and its state.
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "common/update/average.h"
 #include "common/update/clip.h"
-#include "common/update/schedule.h"
 #include "kernels/update/optimizer.h"
 
 namespace tern::client {
@@ -68,6 +68,14 @@ Status HostArenas::ApplyTensors(const Sums& sums, uint64_t round, uint32_t bucke
   return Ok();
 }
 
+Status HostArenas::LookAhead(uint32_t bucket, float one_minus_decay) {
+  const protocol::Bucket& range = setup_.plan.buckets[bucket];
+  float *weights = values_.weights + range.begin, *average = values_.average + range.begin;
+  kernels::EmaUpdate(average, weights, range.count, one_minus_decay);
+  std::copy_n(average, range.count, weights);
+  return Ok();
+}
+
 Status HostArenas::ResetToGlobal() {
   std::copy_n(values_.weights, setup_.table.total, values_.point);
   return Ok();
@@ -105,12 +113,15 @@ Status HostArenas::MoveLocalPoint(float learning_rate,
 
 void UpdateAverage(const setup::Setup& setup, const float* weights, uint64_t first, uint64_t count,
                    uint64_t update, float* average) {
-  if (average == nullptr) return;
-  kernels::EmaUpdate(average + first, weights + first, count, OneMinusDecay(setup, update));
+  const std::optional<float> one_minus_decay = OneMinusDecay(setup, update);
+  if (one_minus_decay.has_value())
+    kernels::EmaUpdate(average + first, weights + first, count, *one_minus_decay);
 }
 
-float OneMinusDecay(const setup::Setup& setup, uint64_t update) {
-  return static_cast<float>(1 - update::EmaDecay(setup.job.evaluation().ema_decay(), update - 1));
+std::optional<float> OneMinusDecay(const setup::Setup& setup, uint64_t update) {
+  const double decay = setup.job.evaluation().ema_decay();
+  if (decay == 0) return std::nullopt;
+  return static_cast<float>(1 - update::EmaDecay(decay, update - 1));
 }
 
 }  // namespace tern::client

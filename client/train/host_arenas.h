@@ -2,6 +2,7 @@
 // memory.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "client/train/arenas.h"
@@ -21,6 +22,7 @@ class HostArenas : public Arenas {
   Status AddDecay(uint32_t t, float decay) override;
   Status ClipGradients(double max_norm) override;
   Status ApplyBucket(const Sums& sums, uint64_t round, uint32_t bucket) override;
+  Status LookAhead(uint32_t bucket, float one_minus_decay) override;
   Status ResetToGlobal() override;
   Status SaveReference(LocalValues* local) override;
   Result<const float*> RetainGradient(uint64_t round, uint32_t bucket, LocalValues* local) override;
@@ -42,11 +44,12 @@ class HostArenas : public Arenas {
   Floats means_;  // mean gradients, for ApplyTensors
 };
 
-// Updates the moving average of elements [first, first + count) after update number `update` of the
-// weights; updates count from 1.
+// If the job has evaluation.ema_decay, updates the moving average of elements [first, first +
+// count) after update number `update` of the weights; updates count from 1.
 void UpdateAverage(const setup::Setup& setup, const float* weights, uint64_t first, uint64_t count,
                    uint64_t update, float* average);
-// Returns 1 minus the decay factor of the moving average at update number `update`, from 1.
-float OneMinusDecay(const setup::Setup& setup, uint64_t update);
+// Returns 1 minus the decay factor of that moving average at update number `update`, from 1;
+// nullopt if the job does not have the key.
+std::optional<float> OneMinusDecay(const setup::Setup& setup, uint64_t update);
 
 }  // namespace tern::client

@@ -6,14 +6,15 @@
 
 namespace tern::client {
 
-OpenRound::OpenRound(const setup::Setup& setup, Replica& replica, Sums& sums, Progress& progress,
-                     WaitFunction wait, std::function<void(uint64_t)> on_applied)
+OpenRound::OpenRound(const setup::Setup& setup, uint64_t steps, Replica& replica, Sums& sums,
+                     Progress& progress, WaitFunction wait,
+                     std::function<void(uint64_t)> on_applied)
     : setup_(setup),
       sums_(sums),
       progress_(progress),
       wait_(std::move(wait)),
       on_applied_(std::move(on_applied)),
-      applier_(setup, replica, sums),
+      applier_(setup, steps, replica, sums),
       buckets_of_tensor_(setup.plan.BucketsOfTensors()) {}
 
 void OpenRound::Open(uint64_t round, bool permits_all) {

@@ -25,9 +25,10 @@ class OpenRound {
   // The type of Context::wait_until.
   using WaitFunction = std::function<Status(const std::function<bool()>& is_done)>;
 
-  // All references outlive this object. Calls `on_applied(round)` when W(round) is in place.
-  OpenRound(const setup::Setup& setup, Replica& replica, Sums& sums, Progress& progress,
-            WaitFunction wait, std::function<void(uint64_t round)> on_applied);
+  // `steps`: the job's length in steps. All references outlive this object. Calls
+  // `on_applied(round)` when W(round) is in place.
+  OpenRound(const setup::Setup& setup, uint64_t steps, Replica& replica, Sums& sums,
+            Progress& progress, WaitFunction wait, std::function<void(uint64_t round)> on_applied);
 
   // Opens `round`. REQUIRES that no round is open, and that this worker has made all its
   // contributions to it.

@@ -34,8 +34,9 @@ Replica::Replica(const setup::Setup& setup) : setup_(setup), gradients_(setup.ta
   frozen_ = std::move(first_weights.frozen);
   statistics_ = std::move(first_weights.statistics);
   mean_statistics_ = statistics_;
-  if (algorithm::FactsOf(setup.job).has_own_point) point_ = parameters_;
-  if (setup.job.evaluation().ema_decay() > 0) average_ = parameters_;
+  const algorithm::Facts facts = algorithm::FactsOf(setup.job);
+  if (facts.has_own_point) point_ = parameters_;
+  if (facts.has_average) average_ = parameters_;
 }
 
 HostValues Replica::host_values() {
@@ -49,8 +50,7 @@ Status Replica::MoveTo(std::unique_ptr<Arenas> arenas) {
 }
 
 void Replica::UpdateMovingAverage(size_t first, size_t count, uint64_t update) {
-  UpdateAverage(setup_, parameters_.data(), first, count, update,
-                average_.empty() ? nullptr : average_.data());
+  UpdateAverage(setup_, parameters_.data(), first, count, update, average_.data());
 }
 
 void Replica::ResetOptimizer() {

@@ -55,8 +55,8 @@ class Replica {
   HostValues host_values();
   Status CopyToHost() { return arenas_->CopyToHost(); }
   Status CopyFromHost() { return arenas_->CopyFromHost(); }
-  // Updates this object's moving average of elements [first, first + count) after update number
-  // `update` of W. Updates count from 1.
+  // If the job has evaluation.ema_decay, updates this object's moving average of elements [first,
+  // first + count) after update number `update` of W. Updates count from 1.
   void UpdateMovingAverage(size_t first, size_t count, uint64_t update);
 
   // Sets the arrays of the optimizer's state to zero, but not the outer optimizer's: all elements,

@@ -107,11 +107,14 @@ void SetLocalUpdater(const Section& section, Facts* facts) {
   facts->local_updater_key = section.FullName(key->name());
 }
 
-void SetOuterOptimizer(const Section& section, Facts* facts) {
-  const FieldDescriptor* key = section.FindKeyOfType(pb::OuterOptimizer::descriptor());
+// Sets *part to the message of type Part in the algorithm's section, and *name to its key, if the
+// job has one.
+template <typename Part>
+void SetOptionalPart(const Section& section, const Part** part, std::string* name) {
+  const FieldDescriptor* key = section.FindKeyOfType(Part::descriptor());
   if (key == nullptr || !section.HasMessage(key)) return;
-  facts->outer_optimizer = static_cast<const pb::OuterOptimizer*>(&section.MessageOf(key));
-  facts->outer_optimizer_key = section.FullName(key->name());
+  *part = static_cast<const Part*>(&section.MessageOf(key));
+  *name = section.FullName(key->name());
 }
 
 void SetFeedback(const pb::AlgorithmTraits& traits, const Section& section, Facts* facts) {
@@ -160,7 +163,9 @@ Facts FactsOf(const pb::Job& job) {
   const Section section(train, field);
   SetRounds(traits, section, &facts);
   SetLocalUpdater(section, &facts);
-  SetOuterOptimizer(section, &facts);
+  SetOptionalPart(section, &facts.outer_optimizer, &facts.outer_optimizer_key);
+  SetOptionalPart(section, &facts.lookahead, &facts.lookahead_key);
+  facts.has_average = job.evaluation().ema_decay() > 0 || facts.lookahead != nullptr;
   SetFeedback(traits, section, &facts);
   facts.pushed_quantity = traits.pushes();
   facts.averages_state =

@@ -78,7 +78,12 @@ struct Facts {
   std::string local_updater_key;  // the key of `local_updater`: "train.ALGORITHM.KEY"
   // Settings of the optimizer that changes W at a synchronization; null: the job has none.
   const pb::OuterOptimizer* outer_optimizer = nullptr;
-  std::string outer_optimizer_key;  // the key of `outer_optimizer`: "train.ALGORITHM.KEY"
+  std::string outer_optimizer_key;           // the key of `outer_optimizer`: "train.ALGORITHM.KEY"
+  const pb::Lookahead* lookahead = nullptr;  // settings of Lookahead; null: the job has none
+  std::string lookahead_key;                 // the key of `lookahead`: "train.ALGORITHM.KEY"
+  // Whether who holds the weights has a moving average of them, which is evaluated: that of
+  // evaluation.ema_decay, or that of Lookahead.
+  bool has_average = false;
   // Whether a worker may apply answers as they arrive, one bucket (range of the model) at a time.
   // Between two buckets the parameters are not the weights W of any round, so no worker may join
   // meanwhile and ask for W, as it may if on_worker_loss is wait or shrink.
@@ -95,8 +100,8 @@ struct Facts {
   std::optional<bool> term_on_worker;  // the job's setting; unset: the answer depends on the codecs
 };
 
-// REQUIRES a job that validation has accepted. `job` must outlive the result: `local_updater`
-// and `outer_optimizer` point into it.
+// REQUIRES a job that validation has accepted. `job` must outlive the result: `local_updater`,
+// `outer_optimizer` and `lookahead` point into it.
 Facts FactsOf(const pb::Job& job);
 Facts FactsOf(pb::Job&& job) = delete;
 

@@ -76,9 +76,10 @@ bool IsCodecSection(const google::protobuf::Descriptor* message) {
 }
 
 // Whether FillDefaults adds a missing section of this type if the job uses the section. No section
-// of net.proto is added, and no outer optimizer: without its section a job has none.
+// of net.proto is added, and no outer optimizer or Lookahead: without its section a job has none.
 bool IsJobSection(const google::protobuf::Descriptor* message) {
-  if (message == pb::OuterOptimizer::descriptor()) return false;
+  if (message == pb::OuterOptimizer::descriptor() || message == pb::Lookahead::descriptor())
+    return false;
   return message->file() == pb::Job::descriptor()->file() ||
          message->file() == pb::Optimizer::descriptor()->file() ||
          message->file() == pb::Evaluation::descriptor()->file() ||

@@ -34,6 +34,7 @@ class AlgorithmChecker : private CrossKeyChecker, private algorithm::RuleReporte
     CheckElasticity();
     CheckBackupWorkers();
     CheckKeysOfUpdaters();
+    CheckLookahead();
     CheckStopWhen();
     algorithm::CheckOwnRules(job_, this);
   }
@@ -290,6 +291,17 @@ class AlgorithmChecker : private CrossKeyChecker, private algorithm::RuleReporte
              "nothing, because " + section.name() + " does not use it; remove the key, or set " +
                  name_key + ": " + tern::Join({names.begin(), names.end()}, " or "));
     }
+  }
+
+  void CheckLookahead() {
+    if (facts_.lookahead == nullptr || !AreValid({facts_.lookahead_key})) return;
+    if (facts_.is_central && AreValid({"train.parameters"}))
+      Report(facts_.lookahead_key, "a section with parameters: central",
+             "train.parameters: localized, because workers compute it with the weights they hold");
+    if (AreValid({"evaluation.ema_decay"}) && job_.evaluation().ema_decay() > 0)
+      Report("evaluation.ema_decay",
+             NumberText(job_.evaluation().ema_decay()) + " with " + facts_.lookahead_key,
+             "0, because the average of Lookahead is evaluated; or no " + facts_.lookahead_key);
   }
 
   void CheckStopWhen() {

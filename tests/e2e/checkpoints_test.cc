@@ -91,6 +91,8 @@ INSTANTIATE_TEST_SUITE_P(
     Thorough, KilledJob,
     testing::Values(
         MakeCase("MovingAverage", {"evaluation.ema_decay=0.9"}),
+        MakeCase("Lookahead",
+                 {"train.ssgd.lookahead.every_steps=4", "train.ssgd.lookahead.decay_power=3"}),
         MakeCase("Adam", {"train.optimizer.name=adam", "exchange.codec=fp32"}),
         MakeCase("Rmsprop", {"train.optimizer.name=rmsprop", "exchange.codec=fp32"}),
         MakeCase("ScalersOfBefore", {"exchange.scaler=previous"}),

@@ -105,6 +105,7 @@ INSTANTIATE_TEST_SUITE_P(
                     "train.clip_norm=5", "evaluation.ema_decay=0.9"},
                    true,
                    30},
+        DeviceCase{"lookahead", {"train.ssgd.lookahead.every_steps=3"}},
         DeviceCase{"rmsprop",
                    {"train.optimizer.name=rmsprop", "train.weight_decay.rate=0.001",
                     "train.weight_decay.where=local"}},

@@ -75,6 +75,20 @@ TEST(Screen, AnnouncesOnceThatACheckpointCouldNotBeWritten) {
   EXPECT_EQ(out.find("a checkpoint could not be written", first + 1), std::string::npos) << out;
 }
 
+TEST(Screen, AnnouncesFailedCheckpointsOfAJobThatEndsBeforeItReportsProgress) {
+  testing::internal::CaptureStdout();
+  {
+    TerminalLine line(STDOUT_FILENO);
+    Screen screen(line);
+    ProgressUpdate end;
+    end.has_ended = true;
+    end.failed_checkpoints = 2;
+    screen.Announce(end);
+  }
+  EXPECT_THAT(testing::internal::GetCapturedStdout(),
+              HasSubstr("a checkpoint could not be written"));
+}
+
 TEST(Screen, IgnoresOtherLines) {
   testing::internal::CaptureStdout();
   {

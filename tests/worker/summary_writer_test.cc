@@ -59,7 +59,7 @@ class OnlyWorker {
         coder(job, std::make_unique<HostCoder>(job, 1), port, events, progress),
         job_(job),
         sums_(job),
-        applier_(job, *replica, sums_) {
+        applier_(job, /*steps=*/1, *replica, sums_) {
     coder.SetObserver(summary_writer.get());
     coder.SetEarlierScalersFunction([this](uint64_t round, uint32_t bucket) {
       return sums_.ScalersOfEarlierRound(round, bucket);

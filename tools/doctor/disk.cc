@@ -39,7 +39,7 @@ uint64_t NumOptimizerArrays(const pb::Job& job) {
 
 // Weights, the optimizers' state and the moving average, a float each an element.
 uint64_t ArraysOfModel(const setup::Setup& setup) {
-  return 1 + NumOptimizerArrays(setup.job) + (setup.job.evaluation().ema_decay() > 0 ? 1 : 0);
+  return 1 + NumOptimizerArrays(setup.job) + (algorithm::FactsOf(setup.job).has_average ? 1 : 0);
 }
 
 uint64_t WorkerCheckpointBytes(const setup::Setup& setup) {
@@ -133,9 +133,8 @@ DiskNeeds DiskNeedsOf(const setup::Setup& setup, const Members& members) {
     for (uint32_t lane = 0; lane <= num_lanes; ++lane)
       own_bytes += BytesIn(folder + Cat("shard.", shard, ".lane.", lane));
   }
-  const pb::Evaluation& evaluation = setup.job.evaluation();
-  const uint64_t num_files =
-      1 + (evaluation.ema_decay() > 0 ? 1 : 0) + (evaluation.keep_best() ? 1 : 0);
+  const uint64_t num_files = 1 + (algorithm::FactsOf(setup.job).has_average ? 1 : 0) +
+                             (setup.job.evaluation().keep_best() ? 1 : 0);
   const uint64_t num_values = setup.table.total + setup.table.frozen_total;
   needs.total_bytes =
       kept_bytes - std::min(kept_bytes, own_bytes) + num_files * num_values * kBytesOfFloat;

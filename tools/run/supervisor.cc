@@ -140,7 +140,7 @@ void Supervisor::OnProgressLine(const std::string& line) {
   newest_progress_ = line;
   AnnounceReturns(*update);
   if (update->has_ended) {
-    screen_.AnnounceResume(*update);
+    screen_.Announce(*update);
     if (!has_given_up_) OnJobEnd(*update);
     return EndAfterReport();
   }

@@ -138,7 +138,8 @@ class Model : public CudaModel {
                                                std::span<const float> removed_decay) override;
   Status UpdateBucket(uint32_t bucket, const kernels::UpdateStep& step,
                       std::span<const kernels::TensorRates> rates) override;
-  Status UpdateAverage(uint64_t begin, uint64_t count, float one_minus_decay) override;
+  Status UpdateAverage(uint64_t begin, uint64_t count, float one_minus_decay,
+                       Weights weights) override;
   Status CheckSums(SumCheck check) override {
     return check == SumCheck::kNow ? bad_sums_.CheckNow(stream_.get())
                                    : bad_sums_.CheckLater(stream_.get());
@@ -325,11 +326,14 @@ Status Model::UpdateBucket(uint32_t bucket, const kernels::UpdateStep& step,
                          memory_.Arenas());
 }
 
-Status Model::UpdateAverage(uint64_t begin, uint64_t count, float one_minus_decay) {
-  return CheckCuda(
-      kernels::EmaUpdateOnDevice(stream_->get(), memory_.average_arena.get() + begin,
-                                 memory_.weights.get() + begin, count, one_minus_decay),
-      "the moving average");
+Status Model::UpdateAverage(uint64_t begin, uint64_t count, float one_minus_decay,
+                            Weights weights) {
+  float *w = memory_.weights.get() + begin, *average = memory_.average_arena.get() + begin;
+  TERN_RETURN_IF_ERROR(
+      CheckCuda(kernels::EmaUpdateOnDevice(stream_->get(), average, w, count, one_minus_decay),
+                "the moving average"));
+  return weights == Weights::kKept ? Ok()
+                                   : stream_->CopyOnDevice(w, average, count * sizeof(float));
 }
 
 }  // namespace

@@ -105,8 +105,15 @@ Status DeviceArenas::ApplyTensors(const client::Sums& sums, uint64_t round, uint
 }
 
 Status DeviceArenas::UpdateAverage(uint64_t begin, uint64_t count, uint64_t update) {
-  if (host_.average == nullptr) return Ok();
-  return model_.UpdateAverage(begin, count, client::OneMinusDecay(setup_, update));
+  const std::optional<float> one_minus_decay = client::OneMinusDecay(setup_, update);
+  if (!one_minus_decay.has_value()) return Ok();
+  return model_.UpdateAverage(begin, count, *one_minus_decay, DeviceModel::Weights::kKept);
+}
+
+Status DeviceArenas::LookAhead(uint32_t bucket, float one_minus_decay) {
+  const protocol::Bucket& range = setup_.plan.buckets[bucket];
+  return MutableModel().UpdateAverage(range.begin, range.count, one_minus_decay,
+                                      DeviceModel::Weights::kReplaced);
 }
 
 Status DeviceArenas::ResetToGlobal() {

@@ -21,6 +21,7 @@ class DeviceArenas : public client::Arenas {
   Status AddDecay(uint32_t t, float decay) override;
   Status ClipGradients(double norm) override;
   Status ApplyBucket(const client::Sums& sums, uint64_t round, uint32_t bucket) override;
+  Status LookAhead(uint32_t bucket, float one_minus_decay) override;
   Status ResetToGlobal() override;
   Status SaveReference(client::LocalValues* local) override;
   Result<const float*> RetainGradient(uint64_t round, uint32_t bucket,
@@ -46,8 +47,8 @@ class DeviceArenas : public client::Arenas {
   // norms.
   Status ApplyTensors(const client::Sums& sums, uint64_t round, uint32_t bucket,
                       const update::Step& step);
-  // Updates the moving average of the weights of elements [begin, begin + count), after update
-  // number `update` of these weights.
+  // Updates evaluation.ema_decay's moving average of elements [begin, begin + count), after update
+  // number `update` of the weights.
   Status UpdateAverage(uint64_t begin, uint64_t count, uint64_t update);
 
   // A device array that only algorithms with local weights (at which this worker computes

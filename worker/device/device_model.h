@@ -131,8 +131,10 @@ class DeviceModel {
   virtual Status UpdateBucket(uint32_t bucket, const kernels::UpdateStep& step,
                               std::span<const kernels::TensorRates> rates) = 0;
   // Updates the moving average of elements [begin, begin + count) with the weights:
-  // average += one_minus_decay * (W - average).
-  virtual Status UpdateAverage(uint64_t begin, uint64_t count, float one_minus_decay) = 0;
+  // average += one_minus_decay * (W - average). kReplaced: and then sets the weights to it.
+  enum class Weights { kKept, kReplaced };
+  virtual Status UpdateAverage(uint64_t begin, uint64_t count, float one_minus_decay,
+                               Weights weights) = 0;
   // kMismatch if a sum was invalid. kNow: waits until all sums so far are decoded. kLater: of the
   // sums before the last call; does not wait, so it may notice that only in a later call.
   enum class SumCheck { kNow, kLater };

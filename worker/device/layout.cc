@@ -43,8 +43,8 @@ DeviceModel::Layout LayoutOf(const setup::Setup& setup, size_t state_arrays) {
   DeviceModel::Layout layout;
   layout.elements = setup.table.total;
   layout.state_arrays = static_cast<uint32_t>(state_arrays);
-  layout.has_average = setup.job.evaluation().ema_decay() > 0;
   const algorithm::Facts facts = algorithm::FactsOf(setup.job);
+  layout.has_average = facts.has_average;
   if (facts.local_updater != nullptr) layout.local_arrays = LocalArraysOf(setup.job);
   layout.rounds = facts.window;
   layout.columns = plan.column;

@@ -24,7 +24,7 @@ class Easgd : public LocalSteps {
   explicit Easgd(const Context& context)
       : LocalSteps(context),
         alpha_(static_cast<float>(context_.setup.job.train().easgd().alpha())),
-        applier_(context_.setup, context_.replica, context_.sums),
+        applier_(context_.setup, context_.steps, context_.replica, context_.sums),
         elastic_terms_(num_parameters_) {}
 
   Status Step(uint64_t step) override {

@@ -27,7 +27,7 @@ struct TestWorker {
         progress(registry),
         coder(job, std::make_unique<HostCoder>(job, rank), port, events, progress),
         sums(job),
-        applier(job, *replica, sums) {
+        applier(job, /*steps=*/1, *replica, sums) {
     coder.SetEarlierScalersFunction([this](uint64_t round, uint32_t bucket) {
       return sums.ScalersOfEarlierRound(round, bucket);
     });

@@ -16,7 +16,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-constexpr uint64_t kRound = 1;
+constexpr uint64_t kRound = 1, kNumSteps = 2;
 
 Bytes BytesOf(const std::vector<float>& values) {
   return Bytes::Own(
@@ -35,7 +35,7 @@ class OpenRoundTest : public testing::Test {
     std::fill_n(replica_->parameters(), job_->table.total, 0.f);
     sums_.emplace(*job_);
     open_round_.emplace(
-        *job_, *replica_, *sums_, progress_,
+        *job_, kNumSteps, *replica_, *sums_, progress_,
         [this](const std::function<bool()>& done) { return Wait(done); },
         [this](uint64_t round) { applied_rounds_.push_back(round); });
   }
@@ -135,6 +135,26 @@ TEST_F(OpenRoundTest, AppliesNoBucketBeforeItIsPermitted) {
   open_round_->Permit(0);
   ASSERT_TRUE(open_round_->Finish().ok());
   EXPECT_THAT(applied_rounds_, ElementsAre(kRound));
+}
+
+class LookaheadInOpenRoundTest : public OpenRoundTest {
+ protected:
+  LookaheadInOpenRoundTest()
+      : OpenRoundTest({"train.ssgd.lookahead.every_steps=1", "train.ssgd.lookahead.decay=0.5",
+                       "train.ssgd.lookahead.decay_power=1"}) {
+    std::fill_n(replica_->average().data(), job_->table.total, 0.f);
+  }
+};
+
+// In step 1 of 2 the average, 0, keeps half of 0.5. No layer may read the weights before.
+TEST_F(LookaheadInOpenRoundTest, LooksAheadWithEachBucket) {
+  open_round_->Open(kRound);
+  arriving_buckets_ = {1, 0};
+  ASSERT_TRUE(open_round_->AwaitTensor(0).ok());
+  EXPECT_THAT(arriving_buckets_, ElementsAre(0));
+  EXPECT_EQ(replica_->parameters()[0], -0.75);
+  EXPECT_EQ(replica_->average()[0], -0.75);
+  EXPECT_THAT(ChangedBuckets(), ElementsAre(1));
 }
 
 TEST_F(OpenRoundTest, ReturnsTheErrorOfTheWait) {

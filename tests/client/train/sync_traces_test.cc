@@ -62,6 +62,26 @@ void CheckSsgd(const setup::Setup& job, const OptimizerStep& make_step) {
   }
 }
 
+TEST(Ssgd, LooksAheadEveryKSteps) {
+  constexpr uint64_t k = 4;
+  constexpr double kDecay = 0.8, kPower = 3;
+  const auto job =
+      MakeJob("ssgd", {"train.ssgd.lookahead.every_steps=4", "train.ssgd.lookahead.decay=0.8",
+                       "train.ssgd.lookahead.decay_power=3"});
+  Vector slow = InitialWeights(*job);  // phi, the slow weights
+  uint64_t t = 0;
+  CheckSsgd(*job, [&](const Vector& g, Vector* v, Vector* w) {
+    MomentumStep(g, kRate, kMomentum, v, w);
+    if (++t % k != 0) return;
+    const double alpha =
+        1 - kDecay * std::pow(static_cast<double>(t) / static_cast<double>(kSteps), kPower);
+    for (size_t i = 0; i < slow.size(); ++i) slow[i] += alpha * ((*w)[i] - slow[i]);
+    *w = slow;
+  });
+  for (const Trace& trace : RunCluster(*job, {kSteps}))
+    EXPECT_LT(RelativeDistance(trace.average_weights, slow), kTolerance);
+}
+
 // Compares the traces of psgd, in which every worker has an optimizer of its own, with the
 // reference.
 void CheckPsgd(const setup::Setup& job, uint64_t p, const OptimizerStep& make_step) {

@@ -33,7 +33,7 @@ TEST(ClientRules, KeysThatMeanNothingAreRefusedByName) {
         "train.steps=5", "train.epochs=5", "train.optimizer.name=sgd",
         "train.schedule.learning_rate=0.1", "train.weight_decay.rate=0.1", "train.clip_norm=1",
         "train.precision=bf16", "train.freeze=[conv1]", "train.stop_when.no_better_evaluations=5",
-        "train.max_staleness=3"}) {
+        "train.max_staleness=3", "train.ssgd.lookahead.decay=0.5"}) {
     EXPECT_THAT(FaultsOf(kClientJob, {override}),
                 ElementsAre(HasSubstr("saw this key with compute: client; allowed: nothing")))
         << override;

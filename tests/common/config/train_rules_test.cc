@@ -49,9 +49,10 @@ INSTANTIATE_TEST_SUITE_P(
             "psgd: {p: 4}", "",
             "12:3: train.psgd: saw a section of psgd with algorithm: ssgd; allowed: sections of "
             "ssgd; remove this one, or set train.algorithm: psgd"},
-        RuleCase{
-            "ssgd: {p: 4}", "",
-            "train.ssgd.p: saw an unknown key; did you mean train.psgd.p? Allowed: backup_workers"},
+        RuleCase{"ssgd: {p: 4}", "",
+                 "train.ssgd.p: saw an unknown key; did you mean train.psgd.p? Allowed: one of "
+                 "backup_workers, "
+                 "lookahead"},
         RuleCase{"algorithm: psgd\npsgd: {p: 4}", kFp32, ""},
         RuleCase{"algorithm: psgd\npsgd: {p: 4}\nrsgd: {p: 4}", kFp32,
                  "train.rsgd: saw a section of rsgd with algorithm: psgd"},
@@ -423,6 +424,21 @@ INSTANTIATE_TEST_SUITE_P(
         RuleCase{"clip_norm: 1\ncompute: wait", "", ""}));
 
 INSTANTIATE_TEST_SUITE_P(
+    Lookahead, TrainRule,
+    ::testing::Values(
+        RuleCase{"ssgd: {lookahead: {every_steps: 1, decay: 1, decay_power: 2.5}}", "", ""},
+        RuleCase{"ssgd: {lookahead: {every_steps: 0}}", "",
+                 "train.ssgd.lookahead.every_steps: saw 0; allowed: a whole number, at least 1"},
+        RuleCase{"ssgd: {lookahead: {decay: 1.5}}", "",
+                 "train.ssgd.lookahead.decay: saw 1.5; allowed: a number, 0 to 1"},
+        RuleCase{"parameters: central\nssgd: {lookahead: {}}", "",
+                 "train.ssgd.lookahead: saw a section with parameters: central; allowed: "
+                 "train.parameters: localized"},
+        RuleCase{"ssgd: {lookahead: {}}", "evaluation: {ema_decay: 0.9}\n",
+                 "evaluation.ema_decay: saw 0.9 with train.ssgd.lookahead; allowed: 0"},
+        RuleCase{"algorithm: odsgd\nodsgd: {lookahead: {}}", "",
+                 "train.odsgd.lookahead: saw an unknown key"}));
+INSTANTIATE_TEST_SUITE_P(
     BatchGrowth, TrainRule,
     ::testing::Values(
         RuleCase{
@@ -441,8 +457,16 @@ INSTANTIATE_TEST_SUITE_P(
         RuleCase{"batch_growth: [{at_epoch: 2}]", "",
                  "train.batch_growth[0].batch_total: saw nothing"}));
 
-// A job that sets only the algorithm must be valid, so defaults that the algorithm cannot use are
-// replaced.
+TEST(TrainRules, LookaheadIsThatOfThePaperAndNoneWithoutItsSection) {
+  const auto job = Parse(SmallJob() + "  ssgd: {lookahead: {}}\n");
+  ASSERT_TRUE(job.ok()) << job.status().message();
+  EXPECT_EQ(job->train().ssgd().lookahead().every_steps(), 5u);
+  EXPECT_EQ(job->train().ssgd().lookahead().decay(), 0.5);
+  const auto job_without = Parse(SmallJob());
+  ASSERT_TRUE(job_without.ok()) << job_without.status().message();
+  EXPECT_FALSE(job_without->train().ssgd().has_lookahead());
+}
+
 TEST(TrainRules, LimitWorkersMin) {
   const auto faults_with = [](int min, const std::string& on_worker_loss) {
     return FaultsOf(SmallJobWith("  count: 2\n", "  count: 2\n  min: " + std::to_string(min) + "\n",
@@ -471,6 +495,8 @@ TEST(TrainRules, LimitWorkersMax) {
                                     "more than workers.count")));
 }
 
+// A job that sets only the algorithm must be valid, so defaults that the algorithm cannot use are
+// replaced.
 TEST(TrainRules, FillInDefaultsThatSuitTheAlgorithm) {
   const auto exchange_of = [](const std::string& lines) {
     return Parse(SmallJob() + lines)->exchange();

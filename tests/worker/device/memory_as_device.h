@@ -59,7 +59,7 @@ class MemoryAsDevice : public DeviceModel, public DeviceCodes {
                       std::span<const kernels::TensorRates>) override {
     return Ok();
   }
-  Status UpdateAverage(uint64_t, uint64_t, float) override { return Ok(); }
+  Status UpdateAverage(uint64_t, uint64_t, float, Weights) override { return Ok(); }
   Status CheckSums(SumCheck) override { return Ok(); }
   Result<std::vector<kernels::Stats>> Prepare(uint32_t, const kernels::NoiseKey&) override {
     return prepare_stats;

@@ -572,9 +572,14 @@ TEST_F(DeviceModelTest, AverageMatchesCpu) {
   MakeModel("sgd", {"ternary"}, /*has_average=*/true);
   std::vector<float> expected = average_;
   kernels::EmaUpdate(expected.data() + 100, weights_.data() + 100, 5000, 0.1f);
-  ASSERT_TRUE(model_->UpdateAverage(100, 5000, 0.1f).ok());
+  kernels::EmaUpdate(expected.data() + 6000, weights_.data() + 6000, 300, 0.2f);
+  std::vector<float> expected_weights = weights_;
+  std::copy_n(expected.begin() + 6000, 300, expected_weights.begin() + 6000);
+  ASSERT_TRUE(model_->UpdateAverage(100, 5000, 0.1f, DeviceModel::Weights::kKept).ok());
+  ASSERT_TRUE(model_->UpdateAverage(6000, 300, 0.2f, DeviceModel::Weights::kReplaced).ok());
   ASSERT_TRUE(model_->CopyToHost(HostArrays()).ok());
   EXPECT_EQ(average_, expected);
+  EXPECT_EQ(weights_, expected_weights);
 }
 
 TEST(DeviceModelCodes, MatchTheTableOfCodecs) {
