@@ -50,17 +50,26 @@ std::vector<float> DecaysOf(const pb::Job& job, const models::ParameterTable& ta
   return decays;
 }
 
+kernels::TensorRates UpdateRates::InStep(uint64_t step, uint32_t t) const {
+  kernels::TensorRates rates = of_tensor[t];
+  if (step > last_step[t]) rates.rate_times = 0;
+  return rates;
+}
+
 UpdateRates UpdateRatesOf(const pb::Job& job, const models::ParameterTable& table,
                           bool needs_loss_gradient) {
   const size_t num_tensors = table.parameters.size();
   UpdateRates rates{.of_tensor = std::vector<kernels::TensorRates>(num_tensors),
-                    .removed_decay = std::vector<float>(num_tensors)};
+                    .removed_decay = std::vector<float>(num_tensors),
+                    .last_step = std::vector<uint64_t>(num_tensors, UpdateRates::kNever)};
   if (needs_loss_gradient) rates.removed_decay = DecaysOf(job, table, pb::WeightDecay::in_gradient);
   const std::vector<float> local_decays = DecaysOf(job, table, pb::WeightDecay::local);
   for (size_t t = 0; t < num_tensors; ++t) {
     rates.of_tensor[t].decay = local_decays[t] + rates.removed_decay[t];
     const auto* rule = FirstRule(job.train().schedule().rules(), table.parameters[t]);
-    if (rule != nullptr) rates.of_tensor[t].rate_times = static_cast<float>(rule->times());
+    if (rule == nullptr) continue;
+    rates.of_tensor[t].rate_times = static_cast<float>(rule->times());
+    if (rule->has_until_step()) rates.last_step[t] = rule->until_step();
   }
   return rates;
 }

@@ -2,6 +2,8 @@
 // train.schedule.rules) and the weight decay (train.weight_decay).
 #pragma once
 
+#include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "common/base/status.h"
@@ -30,6 +32,12 @@ struct UpdateRates {
   // train.schedule.rules that matches the tensor's name, else 1.
   std::vector<kernels::TensorRates> of_tensor;
   std::vector<float> removed_decay;  // the gradient has this decay; it is taken out before
+  // By tensor: the last step of that rate_times; later ones have 0. kNever: all steps have it.
+  std::vector<uint64_t> last_step;
+  static constexpr uint64_t kNever = std::numeric_limits<uint64_t>::max();
+
+  // The rates of tensor t in this step; steps count from 1.
+  kernels::TensorRates InStep(uint64_t step, uint32_t t) const;
 };
 // `needs_loss_gradient`: update::Optimizer::needs_loss_gradient().
 UpdateRates UpdateRatesOf(const pb::Job& job, const models::ParameterTable& table,

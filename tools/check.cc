@@ -30,15 +30,20 @@ std::vector<float> DecaysOf(const setup::Setup& setup) {
              : setup::DecaysOf(setup.job, setup.table, pb::WeightDecay::local);
 }
 
-// Decays and factors of the learning rate have a column only if a tensor has one.
+std::string RateText(const setup::UpdateRates& rates, size_t t) {
+  const std::string factor = Cat(rates.of_tensor[t].rate_times, " x");
+  const uint64_t last_step = rates.last_step[t];
+  return last_step == setup::UpdateRates::kNever ? factor : Cat(factor, " to step ", last_step);
+}
+
+// Decays have a column only if a tensor has one, and so have rates if the job has rules for them.
 void PrintParameters(const setup::Setup& setup) {
   std::printf("\nparameters: %s in %zu tensors\n", Cat(setup.table.total).c_str(),
               setup.table.parameters.size());
   const std::vector<float> decays = DecaysOf(setup);
-  const auto rates = setup::UpdateRatesOf(setup.job, setup.table, false).of_tensor;
+  const setup::UpdateRates rates = setup::UpdateRatesOf(setup.job, setup.table, false);
   const bool has_decays = std::any_of(decays.begin(), decays.end(), [](float d) { return d != 0; });
-  const bool has_factors = std::any_of(
-      rates.begin(), rates.end(), [](const auto& of_tensor) { return of_tensor.rate_times != 1; });
+  const bool has_factors = setup.job.train().schedule().rules_size() > 0;
   std::vector<TableRow> rows = {{"name", "shape", "count", "codec"}};
   if (has_decays) rows[0].push_back("weight decay");
   if (has_factors) rows[0].push_back("learning rate");
@@ -49,7 +54,7 @@ void PrintParameters(const setup::Setup& setup) {
     rows.push_back({parameter.name, Join(dimensions, " x "), Cat(parameter.count),
                     std::string(setup.plan.codec_of[t]->name())});
     if (has_decays) rows.back().push_back(Cat(decays[t]));
-    if (has_factors) rows.back().push_back(Cat(rates[t].rate_times, " x"));
+    if (has_factors) rows.back().push_back(RateText(rates, t));
   }
   PrintTable(rows);
   if (setup.table.frozen.empty()) return;

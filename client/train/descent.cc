@@ -22,7 +22,7 @@ void Descent::MovePoint(uint64_t step) {
     float* const w = replica_.point() + begin;
     float* const g = replica_.gradients() + begin;
     if (rates_.removed_decay[t] != 0) kernels::AddDecay(g, w, count, -rates_.removed_decay[t], g);
-    replica_.optimizer().Update(w, g, begin, count, update_step, rates_.of_tensor[t]);
+    replica_.optimizer().Update(w, g, begin, count, update_step, rates_.InStep(step, t));
   }
 }
 

@@ -35,7 +35,7 @@ Status HostArenas::ClipGradients(double max_norm) {
 void HostArenas::Update(uint32_t t, uint64_t first, std::span<const float> mean,
                         const update::Step& step) {
   values_.optimizer->Update(values_.weights + first, mean.data(), first, mean.size(), step,
-                            rates_.of_tensor[t]);
+                            rates_.InStep(step.number, t));
   UpdateAverage(setup_, values_.weights, first, mean.size(), step.number, values_.average);
 }
 

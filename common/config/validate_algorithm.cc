@@ -35,6 +35,7 @@ class AlgorithmChecker : private CrossKeyChecker, private algorithm::RuleReporte
     CheckBackupWorkers();
     CheckKeysOfUpdaters();
     CheckLookahead();
+    CheckRateRules();
     CheckStopWhen();
     algorithm::CheckOwnRules(job_, this);
   }
@@ -302,6 +303,19 @@ class AlgorithmChecker : private CrossKeyChecker, private algorithm::RuleReporte
       Report("evaluation.ema_decay",
              NumberText(job_.evaluation().ema_decay()) + " with " + facts_.lookahead_key,
              "0, because the average of Lookahead is evaluated; or no " + facts_.lookahead_key);
+  }
+
+  void CheckRateRules() {
+    if (!AreValid({"train.schedule.rules", "train.parameters"})) return;
+    if (!facts_.is_central && facts_.local_updater == nullptr) return;
+    const auto& rules = train_.schedule().rules();
+    for (int i = 0; i < rules.size(); ++i) {
+      if (!rules[i].has_until_step()) continue;
+      const std::string parameters = facts_.is_central ? " and parameters: central" : "";
+      Report(Join(Join("train.schedule.rules", static_cast<size_t>(i)), "until_step"),
+             std::to_string(rules[i].until_step()) + with_algorithm_text_ + parameters,
+             "nothing, because this key is for workers that hold the weights, and not for odsgd");
+    }
   }
 
   void CheckStopWhen() {

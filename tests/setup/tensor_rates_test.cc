@@ -69,6 +69,16 @@ TEST(LearningRate, IsMultipliedByTheFirstRuleThatMatches) {
   EXPECT_THAT(times, ElementsAre(0, 0, 1, 64, 1, 64, 0.5, 64));
 }
 
+TEST(LearningRate, IsZeroAfterTheLastStepOfTheRule) {
+  const auto job =
+      SmallSetup({"train.schedule.rules=[{tensors: conv1.*, times: 3, until_step: 10}]"});
+  const UpdateRates rates = UpdateRatesOf(job->job, job->table, false);
+  EXPECT_EQ(rates.InStep(1, 0).rate_times, 3);
+  EXPECT_EQ(rates.InStep(10, 0).rate_times, 3);
+  EXPECT_EQ(rates.InStep(11, 0).rate_times, 0);
+  EXPECT_EQ(rates.InStep(1'000'000, 2).rate_times, 1);
+}
+
 TEST(TensorRules, MatchATensor) {
   const SmallJobFile file;
   for (const auto& [rules, value] : {std::pair{"exchange.rules", "codec: fp32"},

@@ -73,12 +73,15 @@ TEST(Check, ShowsDecaysAndFactorsOfTheRateByTensor) {
   ASSERT_EQ(plain.Wait(), 0) << plain.err();
   EXPECT_THAT(plain.out(), Not(HasSubstr("learning rate")));
   TestProgram& tern = job.StartTern(
-      {"check", job.job_file(), "--set", "train.schedule.rules=[{tensors: '*.bias', times: 64}]",
+      {"check", job.job_file(), "--set",
+       "train.schedule.rules=[{tensors: '*.bias', times: 64}, {tensors: fc3.*, times: 1, "
+       "until_step: 9}]",
        "--set", "train.weight_decay={rate: 0.0005, rules: [{tensors: conv1.*, rate: 0.25}]}"});
   ASSERT_EQ(tern.Wait(), 0) << tern.err();
   EXPECT_THAT(tern.out(), ContainsRegex("name +shape +count +codec +weight decay +learning rate"));
   EXPECT_THAT(tern.out(), ContainsRegex("conv1.bias +20 +20 +[a-z0-9]+ +0.25 +64 x"));
-  EXPECT_THAT(tern.out(), ContainsRegex("fc3.weight +500 x 800 +400000 +[a-z0-9]+ +0.0005 +1 x"));
+  EXPECT_THAT(tern.out(),
+              ContainsRegex("fc3.weight +500 x 800 +400000 +[a-z0-9]+ +0.0005 +1 x to step 9"));
 }
 
 TEST(Check, WarnsOfMoreThreadsThanCpus) {

@@ -71,7 +71,7 @@ Status DeviceArenas::ApplyChunks(const client::Sums& sums, uint64_t round, uint3
       [&](const protocol::Chunk& chunk, const client::Sums::EncodedSum& encoded_sum) {
         std::vector<kernels::TensorRates> rates;
         for (const codec::Segment& segment : chunk.segments)
-          rates.push_back(rates_.of_tensor[segment.tensor]);
+          rates.push_back(rates_.InStep(step.number, segment.tensor));
         TERN_RETURN_IF_ERROR(MutableModel().Update(setup_.plan.ChunkIndex(chunk),
                                                    DeviceSumsOf(encoded_sum), coefficients, rates));
         return UpdateAverage(chunk.begin, chunk.count, step.number);
@@ -91,7 +91,7 @@ Status DeviceArenas::ApplyTensors(const client::Sums& sums, uint64_t round, uint
   std::vector<float> removed_decay;
   for (uint32_t p = planned_bucket.first_part; p < planned_bucket.first_part + planned_bucket.parts;
        ++p) {
-    rates.push_back(rates_.of_tensor[setup_.plan.parts[p].tensor]);
+    rates.push_back(rates_.InStep(step.number, setup_.plan.parts[p].tensor));
     removed_decay.push_back(rates_.removed_decay[setup_.plan.parts[p].tensor]);
   }
   const auto squares = model_.SquareSumsOf(bucket, removed_decay);

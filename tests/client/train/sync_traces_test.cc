@@ -265,6 +265,31 @@ TEST(RateRules, MultiplyTheRateOfEachTensor) {
              {.warmup_steps = 2, .times_of_element = times_of_element});
 }
 
+TEST(RateRules, MakeARateZeroAfterTheirLastStep) {
+  constexpr uint64_t kLastStep = 7;
+  const std::vector<std::string> overrides = {
+      "train.schedule.rules=[{tensors: hidden.*, times: 0.5, until_step: 7}]"};
+  const auto job = MakeJob("ssgd", overrides);
+  const auto check = [&](const setup::Setup& checked_job, uint64_t calls_a_step, const auto& run) {
+    uint64_t num_calls = 0;
+    run(checked_job, [&](const Vector& g, Vector* v, Vector* w) {
+      const double times = num_calls++ / calls_a_step < kLastStep ? 0.5 : 0;
+      const Vector times_of_element = OfElements(*job, {times, times, 1, 1});
+      for (size_t k = 0; k < g.size(); ++k) {
+        (*v)[k] = kMomentum * (*v)[k] + g[k];
+        (*w)[k] -= kRate * times_of_element[k] * (*v)[k];
+      }
+    });
+  };
+  check(*job, 1, CheckSsgd);
+  auto psgd_overrides = overrides;
+  psgd_overrides.push_back("train.psgd.p=4");
+  check(*MakeJob("psgd", psgd_overrides), kWorkers,
+        [](const setup::Setup& psgd_job, const OptimizerStep& make_step) {
+          CheckPsgd(psgd_job, 4, make_step);
+        });
+}
+
 TEST(Odsgd, FollowsAlgorithm2ThroughBothBoundariesOfItsWarmUp) {
   for (uint64_t warmup_steps : {0, 1, 5}) {
     SCOPED_TRACE(warmup_steps);

@@ -424,21 +424,6 @@ INSTANTIATE_TEST_SUITE_P(
         RuleCase{"clip_norm: 1\ncompute: wait", "", ""}));
 
 INSTANTIATE_TEST_SUITE_P(
-    Lookahead, TrainRule,
-    ::testing::Values(
-        RuleCase{"ssgd: {lookahead: {every_steps: 1, decay: 1, decay_power: 2.5}}", "", ""},
-        RuleCase{"ssgd: {lookahead: {every_steps: 0}}", "",
-                 "train.ssgd.lookahead.every_steps: saw 0; allowed: a whole number, at least 1"},
-        RuleCase{"ssgd: {lookahead: {decay: 1.5}}", "",
-                 "train.ssgd.lookahead.decay: saw 1.5; allowed: a number, 0 to 1"},
-        RuleCase{"parameters: central\nssgd: {lookahead: {}}", "",
-                 "train.ssgd.lookahead: saw a section with parameters: central; allowed: "
-                 "train.parameters: localized"},
-        RuleCase{"ssgd: {lookahead: {}}", "evaluation: {ema_decay: 0.9}\n",
-                 "evaluation.ema_decay: saw 0.9 with train.ssgd.lookahead; allowed: 0"},
-        RuleCase{"algorithm: odsgd\nodsgd: {lookahead: {}}", "",
-                 "train.odsgd.lookahead: saw an unknown key"}));
-INSTANTIATE_TEST_SUITE_P(
     BatchGrowth, TrainRule,
     ::testing::Values(
         RuleCase{
@@ -456,16 +441,6 @@ INSTANTIATE_TEST_SUITE_P(
                  "(64)"},
         RuleCase{"batch_growth: [{at_epoch: 2}]", "",
                  "train.batch_growth[0].batch_total: saw nothing"}));
-
-TEST(TrainRules, LookaheadIsThatOfThePaperAndNoneWithoutItsSection) {
-  const auto job = Parse(SmallJob() + "  ssgd: {lookahead: {}}\n");
-  ASSERT_TRUE(job.ok()) << job.status().message();
-  EXPECT_EQ(job->train().ssgd().lookahead().every_steps(), 5u);
-  EXPECT_EQ(job->train().ssgd().lookahead().decay(), 0.5);
-  const auto job_without = Parse(SmallJob());
-  ASSERT_TRUE(job_without.ok()) << job_without.status().message();
-  EXPECT_FALSE(job_without->train().ssgd().has_lookahead());
-}
 
 TEST(TrainRules, LimitWorkersMin) {
   const auto faults_with = [](int min, const std::string& on_worker_loss) {
