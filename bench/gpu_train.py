@@ -24,7 +24,8 @@ MIXED = {
               "train.odsgd.local.momentum=0.9"],
     "fp32": ["exchange.codec=fp32"],
     "qsgd": ["exchange.codec=qsgd"],
-    "rotated": ["exchange.rotate=1024", "train.schedule.rules=[{tensors: '*.bias', times: 3}]"],
+    "rotated": ["exchange.rotate=1024", "train.schedule.rules=[{tensors: '*.bias', times: 3, until_step: 50}]",
+                "train.ssgd.lookahead.every_steps=5"],
     "onebit": ["exchange.codec=onebit"],
     "topk": ["exchange.codec=topk", "exchange.topk.momentum=0.9", "train.optimizer.name=sgd"],
 }
