@@ -87,6 +87,7 @@ class TernaryPerWorker : public Codec {
       : wire_(wire), name_(std::string(wire.name()) + "_per_worker"), options_(options) {}
 
   std::string_view name() const override { return name_; }
+  bool cuts_off() const override { return true; }
   bool is_stochastic() const override { return true; }
   uint64_t scaler_elements() const override { return options_.scaler_elements; }
   EncodeParams Prepare(const kernels::Stats& stats, std::span<const float>,

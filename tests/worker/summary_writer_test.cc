@@ -207,6 +207,23 @@ TEST_P(SummaryWriterTest, HistogramsShowDecodedPushes) {
 INSTANTIATE_TEST_SUITE_P(Of, SummaryWriterTest, testing::ValuesIn(codec::CodecNames()),
                          [](const auto& info) { return info.param; });
 
+// This clip is the scaler itself, whether workers share it or not.
+TEST_F(SummaryWriterTest, ShowsWhatTheOfficialClipCutsOff) {
+  const auto job = MakeJobWithTensorBoard(
+      {"exchange.codec=ternary", "exchange.clip=official", "exchange.clip_sigma=1",
+       "exchange.scaler=per_worker", "metrics.histograms_every_steps=1"},
+      folder_);
+  {
+    OnlyWorker worker(*job);
+    worker.summary_writer->OnSteps(0);
+    worker.RunStep(1);
+  }
+  const tensorboard::ValuesByTag events_by_tag = EventsByTag();
+  ASSERT_EQ(events_by_tag.count("clipped/hidden.weight"), 1u);
+  EXPECT_LT(events_by_tag.at("clipped/hidden.weight").at(1).histo().max(),
+            0.9 * events_by_tag.at("gradient/hidden.weight").at(1).histo().max());
+}
+
 TEST_F(SummaryWriterTest, WritesScalarsEveryStepAndHistogramsPeriodically) {
   const auto job = MakeJobWithTensorBoard(
       {"exchange.codec=ternary", "metrics.histograms_every_steps=3"}, folder_);
