@@ -33,7 +33,6 @@ size_t ListOnes(const uint8_t* row, size_t begin, size_t end, uint16_t* position
 #else
 
 using DF = hn::CappedTag<float, 16>;
-using DU = hn::Rebind<uint32_t, DF>;
 
 HWY_INLINE hn::Mask<DF> IsAtLeast(hn::Vec<DF> x, float threshold) {
   return hn::Ge(hn::Abs(x), hn::Set(DF(), threshold));
@@ -80,30 +79,15 @@ size_t CollectAtLeast(const float* x, size_t n, float threshold, float* out) {
 }
 
 // Writes the positions of the ones of `word`, plus `base`, to `positions`, and returns their
-// number. May write up to kListRoom numbers too many.
+// number. May write up to 4 numbers too many: they are written four at a time, so that few branches
+// depend on how many there are.
 HWY_INLINE size_t ListOnesOfWord(uint64_t word, uint32_t base, uint16_t* positions) {
-  constexpr int kFew = 10;  // so few ones are found faster one by one
-  size_t count = 0;
-  if (std::popcount(word) <= kFew) {
-    for (; word != 0; word &= word - 1)
-      positions[count++] =
-          static_cast<uint16_t>(base + static_cast<uint32_t>(std::countr_zero(word)));
-    return count;
-  }
-  const DU d;
-  const hn::Rebind<uint16_t, DU> d16;
-  for (size_t k = 0; k < 64; k += hn::Lanes(d)) {
-    const uint64_t lane_bits = word >> k;
-    uint8_t bytes[8];
-    std::memcpy(bytes, &lane_bits, sizeof bytes);
-    const auto is_one = hn::LoadMaskBits(d, bytes);
-    const auto numbers = hn::Iota(d, base + static_cast<uint32_t>(k));
-    // The numbers wrap to 16 bits before they are narrowed, which saturates.
-    const auto wrapped = hn::And(numbers, hn::Set(d, 0xFFFFu));
-    const auto ones = hn::BitCast(hn::RebindToSigned<DU>(), hn::Compress(wrapped, is_one));
-    hn::StoreU(hn::DemoteTo(d16, ones), d16, positions + count);
-    count += hn::CountTrue(d, is_one);
-  }
+  const auto count = static_cast<size_t>(std::popcount(word));
+  size_t i = 0;
+  do {
+    for (const size_t end = i + 4; i < end; ++i, word &= word - 1)
+      positions[i] = static_cast<uint16_t>(base + static_cast<uint32_t>(std::countr_zero(word)));
+  } while (i < count);
   return count;
 }
 
