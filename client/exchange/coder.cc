@@ -23,11 +23,13 @@ void SetScalers(const protocol::Bucket& bucket, const std::vector<float>& scaler
     (*params)[bucket.shared_parts[i] - bucket.first_part].scaler = scalers[i];
 }
 
-// The magnitude at which a codec cuts the values of a part off; infinity if it does not.
+// The magnitude at which a codec clamps the values of a part; infinity if it does not. The largest
+// code of codecs with shared scalers stands for the scaler.
 float LimitOf(const codec::Codec& codec, const codec::EncodeParams& params) {
   constexpr float kNone = std::numeric_limits<float>::infinity();
-  if (codec.rotates()) return kNone;  // it cuts rotated values off
-  return codec.cuts_off() ? std::min(params.clip, params.scaler) : kNone;
+  if (codec.rotates()) return kNone;  // it clamps rotated values
+  if (codec.shares_scaler()) return std::min(params.clip, params.scaler);
+  return params.clip > 0 ? params.clip : kNone;
 }
 
 }  // namespace

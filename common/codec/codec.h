@@ -188,8 +188,6 @@ class Codec {
   virtual std::string_view name() const = 0;
   // Whether all workers use the same scalers for a tensor with this codec.
   virtual bool shares_scaler() const { return false; }
-  // Whether a code stands for values of at most the scaler, so that larger ones are cut off.
-  virtual bool cuts_off() const { return shares_scaler(); }
   // How many elements of a tensor share one scaler; Prepare gets one such range at a time, and a
   // segment never extends over two ranges. 0: one scaler per tensor, and Prepare gets all of it.
   virtual uint64_t scaler_elements() const { return 0; }

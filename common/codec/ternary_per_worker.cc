@@ -87,12 +87,14 @@ class TernaryPerWorker : public Codec {
       : wire_(wire), name_(std::string(wire.name()) + "_per_worker"), options_(options) {}
 
   std::string_view name() const override { return name_; }
-  bool cuts_off() const override { return true; }
   bool is_stochastic() const override { return true; }
   uint64_t scaler_elements() const override { return options_.scaler_elements; }
   EncodeParams Prepare(const kernels::Stats& stats, std::span<const float>,
                        const kernels::NoiseKey&) const override {
-    return PrepareScaler(stats, options_);
+    // A code stands for at most its own scaler.
+    EncodeParams params = PrepareScaler(stats, options_);
+    params.clip = std::min(params.clip, params.scaler);
+    return params;
   }
   void Encode(const float* g, const Segment& segment, const EncodeParams& prepared,
               const kernels::NoiseKey& noise, std::vector<uint8_t>* out) const override {

@@ -16,7 +16,6 @@ class CodecWrapper : public Codec {
 
   std::string_view name() const override { return inner_->name(); }
   bool shares_scaler() const override { return inner_->shares_scaler(); }
-  bool cuts_off() const override { return inner_->cuts_off(); }
   bool is_stochastic() const override { return inner_->is_stochastic(); }
   uint64_t Granularity(uint64_t column) const override { return inner_->Granularity(column); }
   EncodeParams Prepare(const kernels::Stats& stats, std::span<const float> values,
