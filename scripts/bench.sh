@@ -9,9 +9,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/lib/programs.sh
 
-use_programs
+more_targets='attacker echo speed_targets net_steps peak simulator'
+use_programs_for "$@"
 build=$(dirname "$bin")
-if [ -z "${TERN_BUILD_DIR:-}" ]; then
-  cmake --build --preset cpu -j "$(nproc)" --target attacker echo speed_targets net_steps peak simulator
-fi
 exec python3 -B bench/all.py "$build" "$@"

@@ -58,7 +58,8 @@ CommandDef MakeWorkerDef() {
       {},
       {kJobFlag,
        {"rank", "N", "",
-        "The number of this worker, 0 to workers.count - 1. Default: that of the environment, from "
+        "The number of this worker, 0 to workers.max - 1 (workers.count - 1 without max). Default: "
+        "that of the environment, from "
         "the first that is set of TERN_RANK, SLURM_PROCID, OMPI_COMM_WORLD_RANK, PMI_RANK, "
         "JOB_COMPLETION_INDEX and RANK; with --evaluate 0."},
        kSetFlag,

@@ -37,7 +37,7 @@ constexpr FlagDef kClassesFlag = {"classes", "N", "",
                                   "Number of classes. Default: that of the network's publication."};
 constexpr FlagDef kBatchNormFlag = {
     "batch_norm", "", "",
-    "For alexnet, vgg_a, vgg16, vgg19: a batch norm after every convolution."};
+    "For alexnet, googlenet, vgg_a, vgg16, vgg19: a batch norm after every convolution."};
 
 Command RunCommand() {
   return {

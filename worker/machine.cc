@@ -8,11 +8,15 @@
 #include "common/config/job.h"
 #include "worker/device/device.h"
 #include "worker/gpu_choice.h"
+#include "worker/net_compute.h"
 
 namespace tern::worker {
 
 Status CheckDeviceOf(const pb::Job& job) {
-  if (job.workers().device() != pb::Workers::cuda) return Ok();
+  if (job.workers().device() != pb::Workers::cuda) {
+    const bool has_net = job.train().compute() == pb::Train::net;
+    return has_net ? engine::CheckPrecisionOnCpu(PrecisionOf(job.train())) : Ok();
+  }
   if (job.workers().has_gpu()) {
     const auto gpu = ChooseGpu(GpusOf(setup::ProcessEnvironment()), job.workers().gpu(), 0);
     if (!gpu.ok()) return gpu.status();

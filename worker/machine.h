@@ -12,7 +12,8 @@ namespace tern::worker {
 // `job` is the job with a rank's overrides (config::JobForRank), except in WarningsOfThreads.
 
 // kBadJob if the job's device is a GPU, and this program was built without CUDA or finds no
-// suitable GPU, or none with the number workers.gpu.
+// suitable GPU, or none with the number workers.gpu; or if it is a CPU that has not
+// train.precision.
 Status CheckDeviceOf(const pb::Job& job);
 // A sentence if the job's workers.threads are more than the CPUs that this thread may run on; else
 // empty.

@@ -13,7 +13,7 @@ namespace tern::client {
 
 struct Progress {
   explicit Progress(Registry& registry)
-      : rounds(registry.GetCounter("tern_worker_rounds_total", "Rounds applied")),
+      : rounds(registry.GetCounter("tern_worker_rounds_total", "Steps done")),
         steps(registry.GetCounter("tern_worker_steps_total", "Gradients computed")),
         samples(registry.GetCounter("tern_worker_samples_total", "Training samples computed")),
         push_bytes(registry.GetCounter("tern_worker_push_payload_bytes_total",

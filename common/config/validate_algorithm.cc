@@ -33,7 +33,7 @@ class AlgorithmChecker : private CrossKeyChecker, private algorithm::RuleReporte
     CheckLars();
     CheckElasticity();
     CheckBackupWorkers();
-    CheckKeysOfUpdaters();
+    CheckKeysOfNamedSections();
     CheckLookahead();
     CheckRateRules();
     CheckStopWhen();
@@ -269,7 +269,8 @@ class AlgorithmChecker : private CrossKeyChecker, private algorithm::RuleReporte
     }
   }
 
-  void CheckKeysOfUpdaters() {
+  void CheckKeysOfNamedSections() {
+    CheckKeysApply(train_.schedule(), "train.schedule", "schedule");
     if (facts_.local_updater != nullptr)
       CheckKeysApply(*facts_.local_updater, facts_.local_updater_key, "local updater");
     if (facts_.outer_optimizer != nullptr)

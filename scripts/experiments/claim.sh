@@ -17,6 +17,10 @@ source scripts/lib/programs.sh
 
 names='linear_speedup clip local_steps dgc asynchrony outer outer_cifar10 few_bits pipelining'
 name=${1:-}
+if [ "$name" = --help ] || [ "$name" = -h ]; then
+  sed -n 's/^# \?//p' "scripts/experiments/claim.sh"
+  exit
+fi
 case " $names " in
   *" $name "*) shift ;;
   *) echo "claim.sh: the experiment is '$name', expected one of: $names" >&2; exit 64 ;;

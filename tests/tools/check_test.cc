@@ -92,6 +92,14 @@ TEST(Check, WarnsOfMoreThreadsThanCpus) {
                                 HasSubstr("warning: workers.threads is 1024, but this machine")));
 }
 
+TEST(Check, RefusesAPrecisionThatTheCpuHasNot) {
+  TestJob job;
+  TestProgram& tern = job.StartTern({"check", job.job_file(), "--set", "train.precision=fp16"});
+  EXPECT_EQ(tern.Wait(), 78);
+  EXPECT_THAT(tern.out(), StartsWith("the job test is valid, but cannot run here"));
+  EXPECT_THAT(tern.err(), HasSubstr("worker 0: train.precision is fp16, which a CPU does not"));
+}
+
 // A machine that has CUDA, but no GPU, is refused by another sentence.
 TEST(Check, SaysThatThereIsNoGpu) {
   TestJob job;

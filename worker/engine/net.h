@@ -54,6 +54,9 @@ enum class Device { kCpu, kCuda };
 // half the scale.
 enum class Precision { kFp32, kTf32, kBf16, kFp16 };
 
+// kBadJob if nets on this machine's CPU cannot have the precision.
+Status CheckPrecisionOnCpu(Precision precision);
+
 // A function that the forward pass calls before the first layer that reads parameter number p runs.
 // Until the function returns, the parameter may still be written. If it returns false, the pass
 // ends.

@@ -307,6 +307,12 @@ INSTANTIATE_TEST_SUITE_P(
             "train.odsgd.local.learning_rate_times: saw both learning_rate and "
             "learning_rate_times; allowed: at most one of the two: learning_rate is fixed, and "
             "learning_rate_times multiplies the schedule's rate at each step"},
+        RuleCase{"schedule: {name: one_cycle, anneal: linear}", "", ""},
+        RuleCase{
+            "schedule: {name: poly, anneal: linear}", "",
+            "train.schedule.anneal: saw a key that does not apply to the schedule poly; allowed: "
+            "nothing, because poly does not use it; remove the key, or set "
+            "train.schedule.name: one_cycle"},
         RuleCase{
             "algorithm: odsgd\nodsgd: {local: {lambda: 0.04}}", "",
             "train.odsgd.local.lambda: saw a key that does not apply to the local updater sgd; "

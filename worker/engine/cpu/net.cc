@@ -97,18 +97,23 @@ void CpuNet::Plan(std::string* where) {
 
 }  // namespace
 
-Result<std::unique_ptr<Net>> MakeCpuNet(const pb::NetDef& def, const Net::Options& options,
-                                        const Net::Arenas& arenas) {
-  CHECK(!options.pixels.has_value());
-  if (options.precision == Precision::kFp16) {
+Status CheckPrecisionOnCpu(Precision precision) {
+  if (precision == Precision::kFp16) {
     return BadJobError(
         "train.precision is fp16, which a CPU does not have: set it to bf16 or fp32, or "
         "workers.device to cuda");
   }
-  if (options.precision == Precision::kBf16 && !CpuMultipliesBf16()) {
+  if (precision == Precision::kBf16 && !CpuMultipliesBf16()) {
     return BadJobError(
         "train.precision is bf16, which this CPU does not have (it lacks AVX-512): set it to fp32");
   }
+  return Ok();
+}
+
+Result<std::unique_ptr<Net>> MakeCpuNet(const pb::NetDef& def, const Net::Options& options,
+                                        const Net::Arenas& arenas) {
+  CHECK(!options.pixels.has_value());
+  TERN_RETURN_IF_ERROR(CheckPrecisionOnCpu(options.precision));
   auto net = std::make_unique<CpuNet>(def, options.batch);
   TERN_RETURN_IF_ERROR(net->MakeLayers(options, arenas));
   std::string where = "the engine";
