@@ -81,6 +81,7 @@ SummaryWriter::SummaryWriter(const setup::Setup& setup, const client::Progress& 
       progress_(progress),
       traffic_(traffic),
       histogram_interval_(setup.job.metrics().histograms_every_steps()),
+      steps_a_push_(algorithm::FactsOf(setup.job).steps_a_push()),
       gradient_tag_(
           pb::AlgorithmTraits::Pushes_Name(algorithm::FactsOf(setup.job).pushed_quantity)),
       last_rates_time_(Now()),
@@ -95,6 +96,7 @@ void SummaryWriter::OnSteps(uint64_t steps) {
   const uint64_t rounds = progress_.rounds.value();
   if (rounds == std::exchange(rounds_seen_, rounds)) {  // Unchanged: a start or restart.
     last_histogram_step_ = steps;
+    observed_until_step_ = 0;
     if (rounds == 0) last_counters_ = ReadCounters();
     return;
   }
@@ -117,9 +119,11 @@ void SummaryWriter::OnEvaluation(uint64_t steps, const pb::Figures& figures) {
 
 uint64_t SummaryWriter::StepToObserve() {
   if (histogram_interval_ == 0) return 0;
-  if (step_ / histogram_interval_ > last_histogram_step_ / histogram_interval_)
+  if (step_ / histogram_interval_ > last_histogram_step_ / histogram_interval_) {
     last_histogram_step_ = step_;
-  return step_ == last_histogram_step_ ? step_ : 0;
+    observed_until_step_ = step_ + steps_a_push_;
+  }
+  return step_ < observed_until_step_ ? step_ : 0;
 }
 
 void SummaryWriter::OnMean(uint64_t step, uint32_t bucket, std::vector<float> mean) {

@@ -80,9 +80,11 @@ class SummaryWriter : public client::Observer {
   const client::Progress& progress_;
   const net::Traffic& traffic_;
   const uint64_t histogram_interval_;  // In steps; 0 if no histograms are written.
+  const uint64_t steps_a_push_;        // After so many steps, all parts have been pushed.
   const std::string gradient_tag_;     // "gradient", "parameters" or "change".
   uint64_t step_ = 0;                  // The number of the current step.
   uint64_t last_histogram_step_ = 0;   // The last step with histograms, or at which training began.
+  uint64_t observed_until_step_ = 0;   // Earlier steps have histograms, too, if they push.
   uint64_t rounds_seen_ = 0;           // The value of progress_.rounds at the last call of OnSteps.
   CounterValues last_counters_;        // The counters when training began or AddRates last ran.
   Time last_rates_time_;

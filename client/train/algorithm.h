@@ -105,6 +105,8 @@ class Algorithm {
 
   // The step at whose end a worker has W(round) (Facts::StepOfRound), in this job.
   uint64_t StepOfRound(uint64_t round) const { return facts_.StepOfRound(round, context_.steps); }
+  // The last step up to `step` after which the workers agree on W.
+  uint64_t LastRoundEnd(uint64_t step) const { return facts_.LastRoundEnd(step); }
   // The step that ends the round to which `step` belongs.
   uint64_t EndOfRoundAt(uint64_t step) const { return StepOfRound(facts_.RoundOfStep(step)); }
   virtual uint64_t first_step() const { return StepOfRound(applied_) + 1; }

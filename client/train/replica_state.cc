@@ -11,6 +11,8 @@
 namespace tern::client {
 namespace {
 
+constexpr char kAveragePrefix[] = "average.";
+
 std::string TensorNamePrefixOf(const update::Optimizer::StateArray& slot) {
   return "optimizer." + slot.name + ".";
 }
@@ -48,7 +50,7 @@ std::vector<tensors::TensorView> ReplicaState::ViewTensors(const float* weights,
       add_arena(slots[i], TensorNamePrefixOf(state_arrays[i]));
     for (const update::Optimizer::StateArray& slot : OuterStateArraysOf(replica_))
       add_arena(slot.values.data(), OuterTensorNamePrefixOf(slot));
-    if (!replica_.average().empty()) add_arena(replica_.average().data(), "average.");
+    if (!replica_.average().empty()) add_arena(replica_.average().data(), kAveragePrefix);
   }
   for (const auto* arrays : {&extra_arrays_, &optional_arrays_}) {
     for (const SavedState::Array& array : *arrays)
@@ -106,12 +108,13 @@ Status LoadArray(const tensors::TensorFile& file, const SavedState::Array& array
 
 Status ReplicaState::Load(const Bytes& state) {
   Result<tensors::TensorFile> file = tensors::DecodeSafetensors(state.view());
-  if (file.ok()) return LoadTensors(*file, false).Within("the state sent by another worker");
+  if (file.ok())
+    return LoadTensors(*file, Source::kWorker).Within("the state sent by another worker");
   return file.status().Within("the state sent by another worker");
 }
 
 Status ReplicaState::LoadCheckpointTensors(const tensors::TensorFile& file) {
-  TERN_RETURN_IF_ERROR(LoadTensors(file, true));
+  TERN_RETURN_IF_ERROR(LoadTensors(file, Source::kCheckpoint));
   return LoadPoint(file);
 }
 
@@ -119,36 +122,48 @@ Status ReplicaState::LoadPoint(const tensors::TensorFile& file) {
   return !replica_.has_point() ? Ok() : LoadArray(file, {"local.point", Point()});
 }
 
-Status ReplicaState::LoadTensors(const tensors::TensorFile& file, bool requires_slots) {
-  TERN_RETURN_IF_ERROR(LoadArrays(file, requires_slots));
+Status ReplicaState::LoadTensors(const tensors::TensorFile& file, Source source) {
+  TERN_RETURN_IF_ERROR(LoadArrays(file, source));
   return replica_.CopyFromHost();
 }
 
-Status ReplicaState::LoadArrays(const tensors::TensorFile& file, bool requires_slots) {
+Status ReplicaState::LoadArrays(const tensors::TensorFile& file, Source source) {
   for (const SavedState::Array& array : extra_arrays_) TERN_RETURN_IF_ERROR(LoadArray(file, array));
   for (const SavedState::Array& array : optional_arrays_) {
     if (!LoadArray(file, array).ok()) std::fill(array.values.begin(), array.values.end(), 0.f);
   }
   if (!replica_.holds_weights()) return Ok();
   TERN_RETURN_IF_ERROR(models::LoadArena(file, setup_.table, replica_.parameters()));
-  const std::string& first_parameter = setup_.table.parameters[0].name;
-  for (const update::Optimizer::StateArray& slot : replica_.optimizer().StateArrays()) {
-    const std::string name = TensorNamePrefixOf(slot) + first_parameter;
-    const bool is_in_file = std::any_of(file.tensors.begin(), file.tensors.end(),
-                                        [&](const auto& tensor) { return tensor.name == name; });
-    if (!is_in_file && !requires_slots) {
-      LOG(WARNING) << "the " << slot.name << " of this worker's optimizer is reset to zero";
-      std::fill(slot.values.begin(), slot.values.end(), 0.f);
-      continue;
-    }
+  for (const update::Optimizer::StateArray& slot : replica_.optimizer().StateArrays())
     TERN_RETURN_IF_ERROR(
-        models::LoadArena(file, setup_.table, slot.values.data(), TensorNamePrefixOf(slot)));
-  }
+        LoadSlot(file, slot, TensorNamePrefixOf(slot), "this worker's optimizer", true));
+  const bool is_checkpoint = source == Source::kCheckpoint;
   for (const update::Optimizer::StateArray& slot : OuterStateArraysOf(replica_))
     TERN_RETURN_IF_ERROR(
-        models::LoadArena(file, setup_.table, slot.values.data(), OuterTensorNamePrefixOf(slot)));
-  if (replica_.average().empty()) return Ok();
-  return models::LoadArena(file, setup_.table, replica_.average().data(), "average.");
+        LoadSlot(file, slot, OuterTensorNamePrefixOf(slot), "the outer optimizer", is_checkpoint));
+  const std::span<float> average = replica_.average();
+  if (average.empty()) return Ok();
+  if (!is_checkpoint || HasArena(file, kAveragePrefix))
+    return models::LoadArena(file, setup_.table, average.data(), kAveragePrefix);
+  LOG(WARNING) << "there is no moving average, so it begins at the weights";
+  std::copy_n(replica_.parameters(), average.size(), average.begin());
+  return Ok();
+}
+
+Status ReplicaState::LoadSlot(const tensors::TensorFile& file,
+                              const update::Optimizer::StateArray& slot, const std::string& prefix,
+                              const std::string& owner, bool may_lack) {
+  if (!may_lack || HasArena(file, prefix))
+    return models::LoadArena(file, setup_.table, slot.values.data(), prefix);
+  LOG(WARNING) << "the " << slot.name << " of " << owner << " is reset to zero";
+  std::fill(slot.values.begin(), slot.values.end(), 0.f);
+  return Ok();
+}
+
+bool ReplicaState::HasArena(const tensors::TensorFile& file, const std::string& prefix) const {
+  const std::string name = prefix + setup_.table.parameters[0].name;
+  return std::any_of(file.tensors.begin(), file.tensors.end(),
+                     [&](const tensors::Tensor& tensor) { return tensor.name == name; });
 }
 
 uint64_t ReplicaState::MaxBytes(const setup::Setup& setup) {

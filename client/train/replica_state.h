@@ -50,8 +50,9 @@ class ReplicaState {
   // Returns the tensors of this worker's checkpoint: those of the State, and the point if there is
   // one.
   std::vector<tensors::TensorView> ViewTensors();
-  // Loads the tensors of a checkpoint. kBadData names a missing tensor; the replica may then be
-  // partly overwritten.
+  // Loads the tensors of a checkpoint. What it has not of the optimizers' states and the moving
+  // average begins anew, and the log says so: the job may accept checkpoints of other settings.
+  // kBadData names another missing tensor; the replica may then be partly overwritten.
   Status LoadCheckpointTensors(const tensors::TensorFile& file);
   // Loads the point alone; does nothing if the replica has none.
   Status LoadPoint(const tensors::TensorFile& file);
@@ -70,9 +71,17 @@ class ReplicaState {
   Bytes Encode(uint64_t applied, const float* weights, const std::vector<const float*>& slots);
   std::vector<const float*> OptimizerSlots();
   std::span<float> Point() { return {replica_.point(), setup_.table.total}; }
-  // `requires_slots`: whether it is an error if the optimizer's state is missing.
-  Status LoadTensors(const tensors::TensorFile& file, bool requires_slots);
-  Status LoadArrays(const tensors::TensorFile& file, bool requires_slots);
+  // Who wrote a State. Each worker may have its own optimizer's state, which another one's State
+  // may lack. The checkpoint of a job with other keys may lack what all have in common, too.
+  enum class Source { kWorker, kCheckpoint };
+  Status LoadTensors(const tensors::TensorFile& file, Source source);
+  Status LoadArrays(const tensors::TensorFile& file, Source source);
+  // Loads an array of an optimizer's state. If it is missing, and may be, sets it to zeros and logs
+  // that.
+  Status LoadSlot(const tensors::TensorFile& file, const update::Optimizer::StateArray& slot,
+                  const std::string& prefix, const std::string& owner, bool may_lack);
+  // Whether the file has an array of all parameters under this prefix.
+  bool HasArena(const tensors::TensorFile& file, const std::string& prefix) const;
   // Writes the parameters in `arena` and the frozen ones under their names, and the mean
   // statistics.
   Status WriteFile(const std::string& path, const float* arena, uint64_t step,

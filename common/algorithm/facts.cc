@@ -141,6 +141,13 @@ uint64_t Facts::RoundOfStep(uint64_t step) const {
   return (steps_exchanged + period - 1) / period * rounds_a_period;
 }
 
+uint64_t Facts::LastRoundEnd(uint64_t step) const {
+  if (!has_rounds) return step;
+  const uint64_t first = exchanges_in_next_step ? 1 : 0;
+  const uint64_t periods = step < first ? 0 : (step - first) / period;
+  return periods == 0 ? 0 : periods * period + first;
+}
+
 bool Facts::EndsRound(uint64_t step, uint64_t steps) const {
   return StepOfRound(RoundOfStep(step), steps) == step;
 }

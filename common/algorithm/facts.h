@@ -46,6 +46,9 @@ struct Facts {
   // The round to which a step (from 1) belongs: the first round that closes at the end of this step
   // or later. If the job ends earlier, the round closes then (may_cut_period_short) or never.
   uint64_t RoundOfStep(uint64_t step) const;
+  // The last step up to `step` at whose end a worker holds the weights after a whole round, from
+  // which training can go on. Without rounds: `step`.
+  uint64_t LastRoundEnd(uint64_t step) const;
   // Whether a round closes at the end of this step of a job of `steps` steps.
   bool EndsRound(uint64_t step, uint64_t steps) const;
 

@@ -300,6 +300,13 @@ class AlgorithmChecker : private CrossKeyChecker, private algorithm::RuleReporte
     if (facts_.is_central && AreValid({"train.parameters"}))
       Report(facts_.lookahead_key, "a section with parameters: central",
              "train.parameters: localized, because workers compute it with the weights they hold");
+    const std::string every_key = Join(facts_.lookahead_key, "every_steps");
+    if (AreValid({every_key, "train.steps"}) && train_.has_steps() &&
+        facts_.lookahead->every_steps() > train_.steps())
+      Report(
+          every_key, std::to_string(facts_.lookahead->every_steps()),
+          "at most train.steps (" + std::to_string(train_.steps()) +
+              "), because the average is evaluated, and is that of the first weights until then");
     if (AreValid({"evaluation.ema_decay"}) && job_.evaluation().ema_decay() > 0)
       Report("evaluation.ema_decay",
              NumberText(job_.evaluation().ema_decay()) + " with " + facts_.lookahead_key,

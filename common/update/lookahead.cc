@@ -1,6 +1,6 @@
 #include "common/update/lookahead.h"
 
-#include <cmath>
+#include "common/update/power.h"
 
 namespace tern::update {
 
@@ -12,7 +12,7 @@ Lookahead::Lookahead(const pb::Lookahead* settings, uint64_t steps)
 std::optional<float> Lookahead::OneMinusDecay(uint64_t step) const {
   if (!settings_.has_value() || step % settings_->every_steps() != 0) return std::nullopt;
   const double fraction = static_cast<double>(step) / num_steps_;
-  return static_cast<float>(1 - settings_->decay() * std::pow(fraction, settings_->decay_power()));
+  return static_cast<float>(1 - settings_->decay() * Power(fraction, settings_->decay_power()));
 }
 
 }  // namespace tern::update

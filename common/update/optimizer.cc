@@ -5,6 +5,7 @@
 
 #include "common/base/floats.h"
 #include "common/base/text.h"
+#include "common/update/power.h"
 #include "kernels/codes/stats.h"
 #include "kernels/update/optimizer.h"
 
@@ -110,16 +111,6 @@ class Lars : public VelocityOptimizer {
  private:
   const double trust_coefficient_;
 };
-
-// Returns base ^ exponent by repeated squaring, which gives the same bits on every machine, unlike
-// std::pow.
-double Power(double base, uint64_t exponent) {
-  double power = 1;
-  for (; exponent > 0; exponent >>= 1, base *= base) {
-    if (exponent & 1) power *= base;
-  }
-  return power;
-}
 
 class Adam : public Optimizer {
  public:

@@ -136,6 +136,21 @@ TEST(Checkpoints, OfALastStepAreAsIfTheJobWithFragmentsHadNotEnded) {
   EXPECT_TRUE(job.Weights() == weights) << "other weights than without the stop";
 }
 
+// Steps 41 and 42 are local ones, after which the workers' weights differ.
+TEST(Checkpoints, OfAJobThatEndsBetweenSynchronizationsAreOfTheLastOne) {
+  const JobOptions options = OptionsFor("", 42);
+  const std::vector<std::string> arguments =
+      SetArguments({"train.algorithm=psgd", "train.psgd.p=4", "checkpoints.every_steps=1000"});
+  const std::string weights = UndisturbedWeights(options, arguments);
+  TestJob job(options);
+  for (const int from_step : {0, 40}) {
+    job.StartAll(arguments);
+    job.ExpectAllEnd(0);
+    EXPECT_EQ(job.Output("server.0.json")["from_step"], from_step);
+    EXPECT_TRUE(job.Weights() == weights) << "from step " << from_step;
+  }
+}
+
 // The regular checkpoints are 1000 steps apart. With this codec servers remember, so all lanes of
 // both shards must write theirs after the same round as the workers.
 TEST(Checkpoints, AreWrittenWhenOneIsAskedFor) {

@@ -259,6 +259,25 @@ TEST_F(SummaryWriterTest, NamesThePushedValues) {
   EXPECT_THAT(EventsByTag().at("parameters/hidden.weight"), ElementsAre(Key(8)));
 }
 
+// Every second step workers push one of two fragments.
+TEST_F(SummaryWriterTest, ShowsAllPartsOfTheModel) {
+  const auto job =
+      MakeJobWithTensorBoard({"train.algorithm=pqasgd", "exchange.codec=fp32", "train.pqasgd.p=4",
+                              "train.pqasgd.fragments=2", "metrics.histograms_every_steps=8"},
+                             folder_);
+  std::vector<uint64_t> observed_steps;
+  {
+    OnlyWorker worker(*job);
+    worker.summary_writer->OnSteps(0);
+    for (uint64_t step = 1; step <= 20; ++step) {
+      if (step % 2 == 0) observed_steps.push_back(worker.summary_writer->StepToObserve());
+      worker.progress.rounds.Add();
+      worker.summary_writer->OnSteps(step);
+    }
+  }
+  EXPECT_THAT(observed_steps, ElementsAre(0, 0, 0, 8, 10, 0, 0, 16, 18, 0));
+}
+
 TEST_F(SummaryWriterTest, ContinuesWithoutAFile) {
   const auto job = MakeJobWithTensorBoard({}, "/dev/null/nowhere");
   Registry registry;

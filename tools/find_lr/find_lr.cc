@@ -13,6 +13,7 @@
 
 #include "client/train/curve.h"
 #include "client/train/plot.h"
+#include "common/algorithm/facts.h"
 #include "common/base/atomic_file.h"
 #include "common/base/folder_lock.h"
 #include "common/base/signals.h"
@@ -92,6 +93,8 @@ void MakeTestJob(pb::Job* job) {
   job->set_output_dir(job->output_dir() + "/find_lr");
   pb::Train* train = job->mutable_train();
   train->clear_epochs();
+  for (pb::Schedule::Rule& rule : *train->mutable_schedule()->mutable_rules())
+    rule.clear_until_step();
   train->clear_batch_growth();
   train->clear_stop_when();
   pb::Evaluation* evaluation = job->mutable_evaluation();
@@ -134,6 +137,16 @@ Result<TestJob> ReadJob(const Arguments& arguments) {
   return test;
 }
 
+// kUsage if the range test has too few losses, because workers share one only where they exchange.
+Status CheckLosses(const pb::Job& job, const RateRange& range) {
+  const uint64_t period = algorithm::FactsOf(job).period;
+  if (range.steps / period >= kMinLosses) return Ok();
+  return Status(Code::kUsage, Cat("--steps: saw ", range.steps, ", but ", job.train().algorithm(),
+                                  " has a loss that all workers share every ", period,
+                                  " steps, and the range test needs ", kMinLosses,
+                                  "; allowed: at least ", kMinLosses * period));
+}
+
 // Runs the job in its folder. Returns an error if its curve is not that of a training that ended
 // well or diverged.
 Result<TestRun> TrainToEnd(const pb::Job& job, StopSignals* stop_signals) {
@@ -147,7 +160,8 @@ Result<TestRun> TrainToEnd(const pb::Job& job, StopSignals* stop_signals) {
   for (const char* name : {"/curve.csv", "/curve.svg"}) unlink((folder + name).c_str());
   TERN_RETURN_IF_ERROR(WriteFileAtomically(job_file, config::ToYaml(job)));
   const Result<Exit> exit = RunToEnd(job_file, folder, stop_signals);
-  unlink((folder + "/weights.safetensors").c_str());  // They are of no use.
+  for (const char* name : {"/weights.safetensors", "/weights_average.safetensors"})
+    unlink((folder + name).c_str());  // They are of no use.
   if (!exit.ok()) return exit.status();
   if (stop_signals->signal() != 0) return stop_signals->status();
   const SweepResult result = ResultOf(*exit, folder);
@@ -281,6 +295,7 @@ Status FindLearningRate(const Arguments& arguments) {
   if (!range.ok()) return range.status();
   const Result<TestJob> test = ReadJob(arguments);
   if (!test.ok()) return test.status();
+  TERN_RETURN_IF_ERROR(CheckLosses(test->job, *range));
   const std::string& folder = test->job.output_dir();
   if (const std::error_code error = Disk().CreateFolders(folder)) {
     return Status(Code::kCannotWrite,

@@ -6,6 +6,7 @@
 #include <map>
 #include <utility>
 
+#include "common/algorithm/facts.h"
 #include "common/base/clock.h"
 #include "common/base/signals.h"
 #include "common/base/text.h"
@@ -44,7 +45,10 @@ Result<std::unique_ptr<setup::Setup>> SetupOf(const LocalJob& local) {
 
 // What one can do with the result of a job that has ended well.
 std::string WhatNext(const LocalJob& local, bool has_overrides) {
-  const std::string weights = local.job().output_dir() + "/weights.safetensors";
+  const bool has_average = algorithm::FactsOf(local.job()).has_average;  // which was evaluated
+  const std::string weights =
+      local.job().output_dir() +
+      (has_average ? "/weights_average.safetensors" : "/weights.safetensors");
   return Cat("what next", has_overrides ? " (with the same --set)" : "",
              ":\n  evaluate the weights:       tern_worker --job ", local.job_file, " --evaluate ",
              weights, "\n  name the class of an image: tern classify ", local.job_file,

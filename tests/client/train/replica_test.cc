@@ -99,6 +99,26 @@ TEST(Replica, RefusesAStateWithoutTheOuterOptimizers) {
       << status.message();
 }
 
+// The job has accepted checkpoints of one with another optimizer and without a moving average.
+TEST(Replica, BeginsAnewWithWhatACheckpointHasNot) {
+  const auto job = SmallJob(kWithOuterMomentum), job_without = SmallJob({"train.algorithm=psgd"});
+  auto replica_without = std::move(*Replica::Make(*job_without));
+  TrainWithMadeUpGradients(replica_without.get(), job->table.total, 3);
+  const Bytes checkpoint = Bytes::Own(
+      tensors::EncodeSafetensors(ReplicaState(*job_without, *replica_without).ViewTensors(), {}));
+  auto file = tensors::DecodeSafetensors(checkpoint.view());
+  ASSERT_TRUE(file.ok());
+  auto replica = std::move(*Replica::Make(*job));
+  TrainWithMadeUpGradients(replica.get(), job->table.total, 1);
+  OuterState(replica.get())[0] = 1;
+  ASSERT_TRUE(ReplicaState(*job, *replica).LoadCheckpointTensors(*file).ok());
+  for (const auto& slot : replica->optimizer().StateArrays())
+    EXPECT_EQ(slot.values[0], 0) << slot.name;
+  EXPECT_EQ(OuterState(replica.get())[0], 0);
+  EXPECT_TRUE(std::equal(replica->average().begin(), replica->average().end(),
+                         replica_without->parameters()));
+}
+
 TEST(Replica, RefusesStateOfAnotherModel) {
   const auto job = SmallJob();
   auto replica = std::move(*Replica::Make(*job));

@@ -202,6 +202,11 @@ TEST_P(RoundLaws, HoldAtEveryStep) {
       EXPECT_LT(facts.StepOfRound(round - 1), step);
       EXPECT_LE(round, facts.RoundOfStep(step + 1));
     }
+    uint64_t last_end = 0;
+    for (uint64_t step = 1; step <= 40; ++step) {
+      if (facts.StepOfRound(facts.RoundOfStep(step)) == step) last_end = step;
+      EXPECT_EQ(facts.LastRoundEnd(step), facts.has_rounds ? last_end : step) << step;
+    }
     for (uint64_t round = 1; round <= 40; ++round) {
       SCOPED_TRACE(testing::Message() << "period " << period << ", round " << round);
       const uint64_t step = facts.StepOfRound(round);

@@ -30,7 +30,7 @@ TEST(Lookahead, HasThePapersNumbersAndIsNoneWithoutItsSection) {
 }
 
 TEST(Lookahead, HasNumbersInRange) {
-  EXPECT_THAT(FaultsOfUpdate({"train.ssgd.lookahead={every_steps: 1, decay: 1, decay_power: 2.5}"}),
+  EXPECT_THAT(FaultsOfUpdate({"train.ssgd.lookahead={every_steps: 1, decay: 1, decay_power: 2}"}),
               IsEmpty());
   EXPECT_THAT(FaultsOfUpdate({"train.ssgd.lookahead.every_steps=0"}),
               ElementsAre(HasSubstr(
@@ -52,6 +52,13 @@ TEST(Lookahead, HasTheOnlyAverage) {
   EXPECT_THAT(FaultsOfUpdate({"train.ssgd.lookahead={}", "evaluation.ema_decay=0.9"}),
               ElementsAre(HasSubstr(
                   "evaluation.ema_decay: saw 0.9 with train.ssgd.lookahead; allowed: 0")));
+}
+
+TEST(Lookahead, IsDueWithinTheJob) {
+  EXPECT_THAT(FaultsOfUpdate({"train.steps=9", "train.ssgd.lookahead.every_steps=9"}), IsEmpty());
+  EXPECT_THAT(FaultsOfUpdate({"train.steps=9", "train.ssgd.lookahead.every_steps=10"}),
+              ElementsAre(HasSubstr(
+                  "train.ssgd.lookahead.every_steps: saw 10; allowed: at most train.steps (9)")));
 }
 
 TEST(RateRules, MayEndWhereWorkersHoldTheWeights) {

@@ -62,6 +62,16 @@ TEST(FindLr, KeepsTheFactorsOfSingleTensors) {
   EXPECT_THAT(find_lr.err(), HasSubstr("so no rate is suggested"));
 }
 
+// The step after which tensors stay as they are counts steps of the job, which is longer.
+TEST(FindLr, TrainsAllTensorsToTheEnd) {
+  TestJob job({.steps = 300});
+  TestProgram& find_lr =
+      FindLr(job, {"--steps", "30", "--to", "1", "--trial_steps", "0", "--set",
+                   "train.schedule.rules=[{tensors: '*', times: 1, until_step: 2}]"});
+  EXPECT_EQ(find_lr.Wait(), 0) << find_lr.err();
+  EXPECT_THAT(ReadFile(RunFolder(job) + "/job.yaml"), Not(HasSubstr("until_step")));
+}
+
 TEST(FindLr, LeavesTheJobsOwnResultsAlone) {
   TestJob job({.steps = 3});
   TestProgram& run = job.StartTern({"run", job.job_file()});
@@ -104,6 +114,9 @@ TEST(FindLr, RefusesBeforeItStartsAnything) {
   expect_refused({"--from", "1", "--to", "0.1"}, 64, "--from must be below --to");
   expect_refused({"--set", "exchange.codec=ternray"}, 78, "did you mean ternary");
   expect_refused({"--set", "train.algorithm=asgd"}, 78, "saw asgd, which has no rounds");
+  expect_refused({"--set", "train.algorithm=psgd", "--set", "train.psgd.p=32"}, 64,
+                 "psgd has a loss that all workers share every 32 steps, and the range test needs "
+                 "20; allowed: at least 640");
   expect_refused({"--set", "train.compute=wait"}, 78, "saw wait, which has no loss");
   EXPECT_FALSE(fs::exists(job.output_dir()));
 }
