@@ -91,8 +91,6 @@ class Trainer {
   // that Algorithm::Begin was called.
   Status RestorePrivateState();
   Status WriteCheckpointIfDue();
-  // Whether no later checkpoint of this job is possible.
-  bool IsLastToSave() const;
   Status WriteCheckpoint();
   // Copies to state_scalers_ the scalers (codecs' scale factors) that later rounds need.
   void CopyScalers();

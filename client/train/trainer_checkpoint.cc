@@ -55,7 +55,8 @@ Status Trainer::WriteCheckpointIfDue() {
   if (every_steps == 0) return Ok();
   const bool is_regular = steps_done_ / every_steps != checkpoint_step_ / every_steps;
   const bool is_requested = steps_done_ >= requested_step_ && checkpoint_step_ < requested_step_;
-  if (!is_regular && !is_requested && !IsLastToSave()) return Ok();
+  const bool is_last = steps_done_ == algorithm_->LastRoundEnd(last_step_);
+  if (!is_regular && !is_requested && !is_last) return Ok();
   if (has_rounds_) {
     TERN_RETURN_IF_ERROR(algorithm_->Quiesce());
     if (!algorithm_->WorkersAgreeAfter(steps_done_))
@@ -80,8 +81,6 @@ void Trainer::StopOrSaveAfter(uint64_t stop_round, uint64_t save_round) {
   if (step < deps_.steps) LOG(INFO) << "the job ends for this worker after step " << last_step_;
 }
 
-bool Trainer::IsLastToSave() const { return steps_done_ == algorithm_->LastRoundEnd(last_step_); }
-
 // If a checkpoint cannot be written, the job goes on, because the older checkpoints still exist.
 // Only the last one must be written, because a longer job would resume from it.
 Status Trainer::WriteCheckpoint() {
@@ -103,7 +102,7 @@ Status Trainer::WriteCheckpoint() {
                                             state_.ViewTensors(), private_state, weights_hash);
   });
   TERN_RETURN_IF_ERROR(visit_status);
-  if (IsLastToSave())
+  if (steps_done_ == algorithm_->LastRoundEnd(last_step_))
     end_checkpoint_status_ = write_status.Within(Cat("the checkpoint of step ", steps_done_));
   (write_status.ok() ? deps_.progress.checkpoints : deps_.progress.checkpoint_failures).Add();
   if (write_status.ok()) deps_.progress.checkpoint_step = steps_done_;
