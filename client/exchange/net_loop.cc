@@ -136,7 +136,7 @@ void NetLoop::Run() {
     figure_log_.LogIfDue(counters, options_.steps, clock_.Now());
     service_manager_.ShowStatus(setup::StepText(counters.job_step(), options_.steps), Now());
     if (options_.on_counters) options_.on_counters(counters);
-    if (options_.health != nullptr) options_.health->OnTurn(Now(), session_.WaitingFor());
+    if (options_.health != nullptr) options_.health->OnTurn(Now(), session_.WaitingFor(clock_.Now()));
     if (none_reminder_.IsDue(clock_.Now())) LOG(WARNING) << setup::kNoneWarning;
     session_.OnTimer(clock_.Now(), &message_actions);
     ExecuteActions(std::move(message_actions));

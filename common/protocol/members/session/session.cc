@@ -247,10 +247,10 @@ void Session::Stop(const Status& status, Time now, SessionActions* out) {
   if (!state_.ended()) leaving_.Stop(status, now, out);
 }
 
-std::string Session::WaitingFor() const {
+std::string Session::WaitingFor(Time now) const {
   switch (state_.phase()) {
     case Phase::kJoining:
-      return state_.links.AllUp() ? "the other daemons" : state_.links.NamesOfThoseNotUp();
+      return watch_.WhoIsMissing(now);
     case Phase::kFetching:
     case Phase::kInstalling:
       return "the state of the job";

@@ -102,7 +102,7 @@ class Session {
   Phase phase() const { return state_.phase(); }
   // What keeps this worker from taking part, for example "server shard 0 (127.0.0.1:7500)"; empty
   // if nothing does.
-  std::string WaitingFor() const;
+  std::string WaitingFor(Time now) const;
   // Times from a heartbeat to its echo.
   struct RoundTrips {
     uint64_t count = 0;

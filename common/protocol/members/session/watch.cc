@@ -29,6 +29,7 @@ void Watch::OnPulse(uint32_t shard, const pb::Pulse& pulse, Time now, SessionAct
 
 void Watch::OnPulseOfShard0(const pb::Pulse& pulse, Time now) {
   state_.pulse_mark = pulse.mark();
+  is_gathering_ = pulse.epoch() == 0;
   absent_ranks_.assign(pulse.absent().begin(), pulse.absent().end());
   if (pulse.epoch() != 0) state_.absent_ranks = absent_ranks_;
   // A new process of shard 0 waits for all workers for the full start timeout, so this worker waits
@@ -55,22 +56,18 @@ void Watch::OnTimer(Time now, SessionActions* out) {
   // A job that has begun does not fail to start while a server is away: that server has a deadline
   // of its own (LeaveIfLost).
   for (uint32_t s = 0; s < state_.links.num_shards(); ++s) {
-    if (HasBegunWith(s) &&
-        now - state_.links.shard(s).heard_at > state_.options.timings.suspect_after)
-      state_.joining_since = now;
+    if (HasBegunWith(s) && !Hears(s, now)) state_.joining_since = now;
   }
   Time start_timeout = state_.options.timings.start_timeout;
   // Such a job may begin with fewer workers when shard 0's time is over, which began later perhaps.
-  const bool hears_shard0 = HasBegunWith(0) || now - state_.links.shard(0).heard_at <=
-                                                   state_.options.timings.suspect_after;
-  if (state_.options.shrink && hears_shard0) start_timeout *= 2;
+  if (state_.options.shrink && (HasBegunWith(0) || Hears(0, now))) start_timeout *= 2;
   if (state_.phase() == SessionPhase::kJoining && now - state_.joining_since > start_timeout) {
     for (uint32_t s = 0; s < state_.links.num_shards(); ++s) {
       if (LeaveIfHindered(s, start_timeout, out)) return;
     }
     return leaving_.LeaveWith(
         Status(Code::kPeerLost, Cat("the job did not start within ", SecondsText(start_timeout),
-                                    ": still waiting for ", WhoIsMissing())),
+                                    ": still waiting for ", WhoIsMissing(now))),
         out);
   }
   for (uint32_t s = 0; s < state_.links.num_shards(); ++s) {
@@ -89,7 +86,7 @@ void Watch::LogWhoIsMissing(Time now, SessionActions* out) {
   const bool is_first = missing_logged_at_ == Time{};
   if (is_missing && !is_first && now - missing_logged_at_ < kAwaitedLogInterval) return;
   missing_logged_at_ = now;
-  if (is_missing && !is_first) Log("still waiting for " + WhoIsMissing(), out);
+  if (is_missing && !is_first) Log("still waiting for " + WhoIsMissing(now), out);
 }
 
 bool Watch::HasBegunWith(uint32_t s) const {
@@ -148,13 +145,25 @@ void Watch::ReplaceIfSilent(uint32_t s, Time now, SessionActions* out) {
   }
 }
 
-std::string Watch::WhoIsMissing() const {
-  std::vector<std::string> missing_names;
+bool Watch::Hears(uint32_t s, Time now) const {
+  return now - state_.links.shard(s).heard_at <= state_.options.timings.suspect_after;
+}
+
+std::string Watch::WhoIsMissing(Time now) const {
+  std::vector<std::string> missing_names, welcomes;
   for (uint32_t s = 0; s < state_.links.num_shards(); ++s) {
-    if (!state_.links.IsUp({s, 0})) missing_names.push_back(state_.links.NameOf(s));
+    if (!Hears(s, now)) {
+      missing_names.push_back(state_.links.NameOf(s));
+    } else if (!state_.links.IsUp({s, 0})) {
+      welcomes.push_back("the welcome of " + state_.links.NameOf(s));
+    }
   }
   for (uint32_t rank : absent_ranks_) missing_names.push_back(Cat("worker ", rank));
-  return missing_names.empty() ? "data sockets" : Join(missing_names);
+  // Servers welcome nobody before all have come, and so it is these that this worker waits for.
+  if (!is_gathering_ || missing_names.empty())
+    missing_names.insert(missing_names.end(), welcomes.begin(), welcomes.end());
+  return missing_names.empty() ? "data sockets of " + state_.links.NamesOfThoseNotUp()
+                               : Join(missing_names);
 }
 
 }  // namespace tern::protocol

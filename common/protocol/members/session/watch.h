@@ -29,6 +29,9 @@ class Watch {
   // Shard 0 has welcomed this worker. Remembers the incarnation of shard 0, because shard 0 may die
   // before its first pulse.
   void OnWelcomeOfShard0(uint64_t incarnation);
+  // For whom a worker waits that is joining, or that a shard is not connected to: "worker 1, worker
+  // 2", for example. A shard that answers is not missing, although it has not welcomed this worker.
+  std::string WhoIsMissing(Time now) const;
 
  private:
   void OnPulseOfShard0(const pb::Pulse& pulse, Time now);
@@ -45,13 +48,15 @@ class Watch {
   void ReplaceIfSilent(uint32_t shard, Time now, SessionActions* out);
   // Logs from time to time for whom this worker waits, if it joins or a shard is not connected.
   void LogWhoIsMissing(Time now, SessionActions* out);
-  std::string WhoIsMissing() const;  // for example "data sockets" or "worker 1, worker 2"
+  // Whether the shard has said something within suspect_after.
+  bool Hears(uint32_t shard, Time now) const;
 
   SessionState& state_;
   Leaving& leaving_;
   Fetching& fetching_;
   Rejoining& rejoining_;
   std::vector<uint32_t> absent_ranks_;  // the ranks that shard 0's last pulse named as absent
+  bool is_gathering_ = true;            // by shard 0's last pulse: the job does not run yet, or again
   Time missing_logged_at_{};            // when nobody was missing any more, or that was last logged
   uint64_t shard0_incarnation_ = 0;     // from shard 0's newest pulse or first Welcome; 0: none yet
 };

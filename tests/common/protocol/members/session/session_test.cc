@@ -78,16 +78,19 @@ TEST_F(SessionTest, FetchesStateAfterGreetingEveryLane) {
 }
 
 TEST_F(SessionTest, SaysForWhomItWaits) {
-  EXPECT_THAT(session_->WaitingFor(),
-              AllOf(HasSubstr("server shard 0 ("), HasSubstr("server shard 1 (")));
+  AdvanceTime(milliseconds(1'600));
+  EXPECT_EQ(session_->WaitingFor(now_), "server shard 0 (alpha:1), server shard 1 (beta:2)");
   DeliverWelcome({0, 0}, 70);
   DeliverWelcome({0, 1}, 70);
-  EXPECT_THAT(session_->WaitingFor(), testing::StartsWith("server shard 1 ("));
+  EXPECT_EQ(session_->WaitingFor(now_), "server shard 1 (beta:2)");
+  DeliverEcho({1, 0});
+  EXPECT_EQ(session_->WaitingFor(now_), "the welcome of server shard 1 (beta:2)");
   DeliverWelcome({1, 0}, 71);
+  EXPECT_EQ(session_->WaitingFor(now_), "data sockets of server shard 1 (beta:2)");
   DeliverWelcome({1, 1}, 71);
   DeliverWelcome({1, 2}, 71);
   EXPECT_EQ(session_->phase(), Phase::kRunning);
-  EXPECT_EQ(session_->WaitingFor(), "");
+  EXPECT_EQ(session_->WaitingFor(now_), "");
 }
 
 TEST_F(SessionTest, CountsHowLongItsHeartbeatsTakeThereAndBack) {
@@ -252,6 +255,24 @@ TEST_F(SessionTest, NamesWhomTheStartWaitsFor) {
   }
   EXPECT_THAT(EndStatusOf(out).message(),
               testing::AllOf(HasSubstr("server shard 1 (beta:2)"), HasSubstr("worker 0")));
+}
+
+// Servers send no Welcome before all workers have come.
+TEST_F(SessionTest, DoesNotNameServersThatAnswer) {
+  Message pulse;
+  pulse.head.mutable_pulse()->set_incarnation(70);
+  pulse.head.mutable_pulse()->add_absent(0);
+  std::string log;
+  SessionActions out;
+  for (int i = 0; i < 610 && session_->phase() == Phase::kJoining; ++i) {
+    Deliver({0, 0}, pulse);
+    DeliverPulse({1, 0}, 71);
+    out = AdvanceTime(milliseconds(100));
+    for (const SessionAction& action : out) log += action.text + "\n";
+  }
+  EXPECT_THAT(log, HasSubstr("still waiting for worker 0\n"));
+  EXPECT_THAT(log, testing::Not(HasSubstr("still waiting for server shard")));
+  EXPECT_THAT(EndStatusOf(out).message(), testing::EndsWith("still waiting for worker 0"));
 }
 
 // The simulator found this case (tests/sim/recorded/117079.events): the link of a server is down
