@@ -237,10 +237,20 @@ void Follower::OnTimer(Time now, ControlActions* out) {
   }
   const bool is_stale =
       silence > options_.timings.dead_after && now - connected_at_ > options_.timings.dead_after;
-  if (is_stale || (is_disconnected_ && now - connected_at_ >= options_.timings.hello_retry)) {
-    EmitLog("server shard 0 is silent for " + SecondsText(silence) + "; connecting again", out);
-    ConnectToShard0(now, out);
-  }
+  const bool connects =
+      is_stale || (is_disconnected_ && now - connected_at_ >= options_.timings.hello_retry);
+  if (connects) ConnectToShard0(now, out);
+  LogSilence(connects, now, out);
+}
+
+void Follower::LogSilence(bool connects, Time now, ControlActions* out) {
+  const bool was_logged = silence_logged_at_ > heard_at_;
+  if (was_logged ? now - silence_logged_at_ < kAwaitedLogInterval : !connects) return;
+  silence_logged_at_ = now;
+  const std::string silence = SecondsText(now - heard_at_);
+  EmitLog(was_logged ? Cat("still waiting for server shard 0, which is silent for ", silence)
+                     : Cat("server shard 0 is silent for ", silence, "; connecting again"),
+          out);
 }
 
 void Follower::SendPulses(Time now, ControlActions* out) {

@@ -67,6 +67,9 @@ class Follower : public Control {
   // ControlAction::last_step.
   void End(Status status, uint64_t last_step, ControlActions* out);
   void SendPulses(Time now, ControlActions* out);
+  // Logs that shard 0 is silent when this shard `connects` again, and from then on from time to
+  // time.
+  void LogSilence(bool connects, Time now, ControlActions* out);
   void EndWithoutShard0(ControlActions* out);
 
   ControlOptions options_;
@@ -87,6 +90,7 @@ class Follower : public Control {
   uint64_t members_sender_ = 0;
   // When shard 0 was last heard, and when this shard last sent a hello, connected and sent pulses.
   Time heard_at_{}, hello_at_{}, connected_at_{}, pulse_at_{};
+  Time silence_logged_at_{};  // when shard 0's silence was last logged
 };
 
 }  // namespace tern::protocol

@@ -176,6 +176,31 @@ TEST_F(FollowerTest, GreetsAgainAfterARestartOfShard0) {
   EXPECT_EQ(Count(AdvanceTime(milliseconds(200)), Type::kConnectShard0), 1);  // silent for 3 s
 }
 
+TEST_F(FollowerTest, SaysOnceThatShard0IsSilentAndThenForWhomItWaits) {
+  const auto log_of = [this](Time time) {
+    std::vector<std::string> log;
+    for (const Time end = now_ + time; now_ < end;) {
+      for (const ControlAction& action : AdvanceTime(milliseconds(100))) {
+        if (action.type == Type::kLog) log.push_back(action.text);
+      }
+    }
+    return log;
+  };
+  BecomeFollowing();
+  EXPECT_THAT(
+      log_of(milliseconds(12'000)),
+      testing::ElementsAre("server shard 0 is silent for 3.1 s; connecting again",
+                           "still waiting for server shard 0, which is silent for 7.1 s",
+                           "still waiting for server shard 0, which is silent for 11.1 s"));
+  DeliverFromShard0(PulseMessage(7, 1));
+  EXPECT_THAT(log_of(milliseconds(2'900)), testing::IsEmpty());
+  // A connection that is lost at once each time is no reason to say it each time.
+  for (int i = 0; i < 10; ++i) {
+    follower_->OnShard0Disconnected();
+    EXPECT_THAT(log_of(milliseconds(100)), testing::SizeIs(i == 0 ? 1 : 0));
+  }
+}
+
 TEST_F(FollowerTest, GivesShard0ItsTimeToReturn) {
   BecomeFollowing();
   EXPECT_EQ(Count(AdvanceTime(milliseconds(29'000)), Type::kEnded), 0);
