@@ -117,8 +117,8 @@ void DealerSocket::TryAgain() {
 
 void DealerSocket::TakeOver(const DealerSocket& replaced) {
   const bool has_failed = replaced.handshake_failed_ || replaced.is_in_handshake_;
-  if (impl_->has_keys() ? !has_failed : replaced.refusal().empty()) return;
-  handshake_failed_ = true;
+  if (replaced.refusal().empty() && !(impl_->has_keys() && has_failed)) return;
+  handshake_failed_ = has_failed;
   num_failed_handshakes_ = replaced.num_failed_handshakes_ + (replaced.is_in_handshake_ ? 1 : 0);
   is_denied_ = replaced.is_denied_;
   retry_wait_ = replaced.retry_wait_;
@@ -153,7 +153,9 @@ void DealerSocket::OnFailure(const MonitorEvent& event) {
   if (handshake_failed_ && (impl_->has_keys() || is_ended_by_server)) {
     ++num_failed_handshakes_;
     is_denied_ = is_denied_ || event.event == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH;
-  } else if (handshake_failed_ || endpoints_.size() == 1) {  // else another address may refuse it
+  } else if (refusal().empty() && (handshake_failed_ || endpoints_.size() == 1)) {
+    // Of several addresses, another one may refuse this daemon. And a server that has refused it
+    // and is gone has not changed its mind.
     ForgetFailures();
   }
   if (event.event == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH) retry_wait_ = kLongestRetryWait;

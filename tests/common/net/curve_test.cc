@@ -192,6 +192,30 @@ TEST_F(KeyedServer, IsAskedSeldomByAClientThatItRefuses) {
   AwaitHandshakes("denied", 1);
 }
 
+TEST_F(KeyedServer, HasRefusedAClientStillWhenItIsGone) {
+  const uint16_t port = router_->port();
+  const auto stranger = NewSecurity(Worker(0));
+  auto dealer = Connect(*stranger);
+  ExpectRefused(*dealer);
+  router_.reset();
+  // The port refuses the next try.
+  Poller poller;
+  poller.Add(dealer.get());
+  for (const Time end = Now() + kPatience; dealer->handshake_failed() && Now() < end;)
+    ASSERT_TRUE(poller.Wait(std::chrono::milliseconds(10)).ok());
+  ASSERT_FALSE(dealer->handshake_failed());
+  EXPECT_THAT(dealer->refusal(), HasSubstr("does not know the key"));
+  poller.Remove(dealer.get());
+  dealer = Value(DealerSocket::Connect(context_, "127.0.0.1", port, {.security = stranger.get()}, 0,
+                                       dealer.get()));
+  EXPECT_EQ(dealer->obstacle().code(), Code::kNotAllowed);
+  // A server that lets it in takes that back.
+  zap_handler_->SetAllowed({{stranger->own_public, Worker(0)}});
+  router_ = Value(RouterSocket::Bind(context_, "127.0.0.1", port, ServerOptions()));
+  ASSERT_TRUE(AwaitLink(*dealer, DealerSocket::Link::kUp));
+  EXPECT_TRUE(dealer->obstacle().ok());
+}
+
 TEST_F(KeyedServer, ThatSaysNothingCountsAsAFailedHandshake) {
   const int listener = socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in address{};
