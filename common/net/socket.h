@@ -185,7 +185,8 @@ class DealerSocket {
   // Why the server seems to refuse this daemon, and what to do, as the rest of a sentence that
   // begins with the server's name; empty if it does not seem to. One handshake that the server
   // denied is enough; of those that it did not complete it takes several, because a single one may
-  // have met a server that was ending. Holds until a handshake succeeds, even if the server is gone.
+  // have met a server that was ending. It holds until a handshake succeeds, even if the server is
+  // gone.
   std::string refusal() const;
   // Why there is no connection, if that is known; the message is the rest of a sentence that begins
   // with the server's name. kNotAllowed: refusal(). kAddress: its host does not resolve. Else Ok.

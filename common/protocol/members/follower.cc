@@ -33,6 +33,17 @@ void SendToAll(const std::map<uint32_t, Peer>& peers, const Message& message, Co
   for (const auto& [rank, peer] : peers) EmitSend(peer, message, out);
 }
 
+// Logs that shard 0 is silent when this shard `connects` again, and from then on from time to time.
+void LogSilence(bool connects, Time heard_at, Time now, Time* logged_at, ControlActions* out) {
+  const bool was_logged = *logged_at > heard_at;
+  if (was_logged ? now - *logged_at < kAwaitedLogInterval : !connects) return;
+  *logged_at = now;
+  const std::string silence = SecondsText(now - heard_at);
+  EmitLog(was_logged ? Cat("still waiting for server shard 0, which is silent for ", silence)
+                     : Cat("server shard 0 is silent for ", silence, "; connecting again"),
+          out);
+}
+
 }  // namespace
 
 Follower::Follower(ControlOptions options, std::vector<CellSpec> cells)
@@ -240,17 +251,7 @@ void Follower::OnTimer(Time now, ControlActions* out) {
   const bool connects =
       is_stale || (is_disconnected_ && now - connected_at_ >= options_.timings.hello_retry);
   if (connects) ConnectToShard0(now, out);
-  LogSilence(connects, now, out);
-}
-
-void Follower::LogSilence(bool connects, Time now, ControlActions* out) {
-  const bool was_logged = silence_logged_at_ > heard_at_;
-  if (was_logged ? now - silence_logged_at_ < kAwaitedLogInterval : !connects) return;
-  silence_logged_at_ = now;
-  const std::string silence = SecondsText(now - heard_at_);
-  EmitLog(was_logged ? Cat("still waiting for server shard 0, which is silent for ", silence)
-                     : Cat("server shard 0 is silent for ", silence, "; connecting again"),
-          out);
+  LogSilence(connects, heard_at_, now, &silence_logged_at_, out);
 }
 
 void Follower::SendPulses(Time now, ControlActions* out) {

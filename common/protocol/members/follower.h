@@ -67,9 +67,6 @@ class Follower : public Control {
   // ControlAction::last_step.
   void End(Status status, uint64_t last_step, ControlActions* out);
   void SendPulses(Time now, ControlActions* out);
-  // Logs that shard 0 is silent when this shard `connects` again, and from then on from time to
-  // time.
-  void LogSilence(bool connects, Time now, ControlActions* out);
   void EndWithoutShard0(ControlActions* out);
 
   ControlOptions options_;

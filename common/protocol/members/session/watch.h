@@ -56,9 +56,9 @@ class Watch {
   Fetching& fetching_;
   Rejoining& rejoining_;
   std::vector<uint32_t> absent_ranks_;  // the ranks that shard 0's last pulse named as absent
-  bool is_gathering_ = true;            // by shard 0's last pulse: the job does not run yet, or again
-  Time missing_logged_at_{};            // when nobody was missing any more, or that was last logged
-  uint64_t shard0_incarnation_ = 0;     // from shard 0's newest pulse or first Welcome; 0: none yet
+  bool is_gathering_ = true;         // by shard 0's last pulse: the job does not run yet, or again
+  Time missing_logged_at_{};         // when nobody was missing any more, or that was last logged
+  uint64_t shard0_incarnation_ = 0;  // from shard 0's newest pulse or first Welcome; 0: none yet
 };
 
 }  // namespace tern::protocol

@@ -187,11 +187,10 @@ TEST_F(FollowerTest, SaysOnceThatShard0IsSilentAndThenForWhomItWaits) {
     return log;
   };
   BecomeFollowing();
-  EXPECT_THAT(
-      log_of(milliseconds(12'000)),
-      testing::ElementsAre("server shard 0 is silent for 3.1 s; connecting again",
-                           "still waiting for server shard 0, which is silent for 7.1 s",
-                           "still waiting for server shard 0, which is silent for 11.1 s"));
+  EXPECT_THAT(log_of(milliseconds(12'000)),
+              testing::ElementsAre("server shard 0 is silent for 3.1 s; connecting again",
+                                   "still waiting for server shard 0, which is silent for 7.1 s",
+                                   "still waiting for server shard 0, which is silent for 11.1 s"));
   DeliverFromShard0(PulseMessage(7, 1));
   EXPECT_THAT(log_of(milliseconds(2'900)), testing::IsEmpty());
   // A connection that is lost at once each time is no reason to say it each time.
