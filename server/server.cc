@@ -8,6 +8,7 @@
 #include "common/base/failpoint.h"
 #include "common/base/logging.h"
 #include "common/base/loop_watchdog.h"
+#include "common/base/terminal_line.h"
 #include "common/base/text.h"
 #include "common/net/address.h"
 #include "common/protocol/members/follower.h"
@@ -193,11 +194,11 @@ Status Server::Run() {
   control_->Start(clock_.Now(), &actions);
   Execute(std::move(actions));
   const Time tick_interval = setup_.timings.hello_retry / 2;
-  std::optional<LoopWatchdog> watchdog;
-  watchdog.emplace("control thread", protocol::ProgressTimeout(setup_.timings, pb::Counters()));
+  LoopWatchdog watchdog("control thread",
+                        protocol::ProgressTimeout(setup_.timings, pb::Counters()));
   while (!has_ended_) {
     TERN_RETURN_IF_ERROR(poller_.Wait(tick_interval));
-    watchdog->OnTurn();
+    watchdog.OnTurn();
     HitFailpoint(FailPlace::kThreadControl);
     protocol::ControlActions new_actions;
     if (signals_.TakeSignal() != 0)
@@ -212,10 +213,10 @@ Status Server::Run() {
     Execute(std::move(new_actions));
     control_counters_.Export(control_->lane());
     ReportProgress();
+    StderrLine().Drain(Time(0));
     health_.OnTurn(Now(), WaitingFor());
     if (none_reminder_.IsDue(clock_.Now())) LOG(WARNING) << setup::kNoneWarning;
   }
-  watchdog.reset();
   service_manager_.Stopping();
   WriteSummary();
   control_socket_->CloseAfterFlush();

@@ -19,6 +19,7 @@
 #include "common/base/daemon_log.h"
 #include "common/base/logging.h"
 #include "common/base/output_file.h"
+#include "common/base/terminal_line.h"
 #include "common/base/text.h"
 #include "common/base/trace.h"
 #include "setup/arguments.h"
@@ -217,12 +218,15 @@ Status FinalStatus(const Status& status, const Status& write_status) {
 }
 
 int ReportExit(const std::string& program, const Status& run_status) {
+  constexpr Time kPatience = std::chrono::seconds(2);
   const Status status = FinalStatus(run_status, WriteTrace());
-  if (status.ok()) return 0;
-  if (LoggingIsInitialized())  // Otherwise LOG would print to stderr, too.
-    LOG(INFO) << "exits with code " << ExitCode(status) << ": " << status.message();
-  std::fprintf(stderr, "%s: %s\n", program.c_str(), status.message().c_str());
-  return ExitCode(status);
+  if (!status.ok()) {
+    if (LoggingIsInitialized())  // Otherwise LOG would print to stderr, too.
+      LOG(INFO) << "exits with code " << ExitCode(status) << ": " << status.message();
+    StderrLine().Print(Cat(program, ": ", status.message()));
+  }
+  StderrLine().Drain(kPatience);
+  return status.ok() ? 0 : ExitCode(status);
 }
 
 }  // namespace tern::setup

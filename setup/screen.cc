@@ -7,6 +7,7 @@
 namespace tern::setup {
 
 void Screen::ShowProgress(const std::string& progress_json, Time now) {
+  line_.Drain(Time(0));
   const std::optional<ProgressUpdate> update = ParseProgressUpdate(progress_json);
   if (!update.has_value()) return;
   Announce(*update);

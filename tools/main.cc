@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "common/base/terminal_line.h"
 #include "setup/version.h"
 #include "tools/command_table.h"
 #include "worker/engine/libraries.h"
@@ -17,6 +18,7 @@ int main(int argc, char** argv) {
       args,
       tern::setup::VersionText("tern", tern::setup::GitCommit(), tern::engine::ComputeLibraries()));
   std::fflush(stdout);
+  tern::StderrLine().Drain(tern::TerminalLine::kForever);
   if (!status.ok()) std::fprintf(stderr, "tern: %s\n", status.message().c_str());
   return tern::ExitCode(status);
 }

@@ -13,6 +13,7 @@
 #include "common/base/logging.h"
 #include "common/base/loop_watchdog.h"
 #include "common/base/stack_trace.h"
+#include "common/base/terminal_line.h"
 #include "common/base/text.h"
 #include "common/base/trace.h"
 #include "common/config/job.h"
@@ -136,8 +137,10 @@ void NetLoop::Run() {
     figure_log_.LogIfDue(counters, options_.steps, clock_.Now());
     service_manager_.ShowStatus(setup::StepText(counters.job_step(), options_.steps), Now());
     if (options_.on_counters) options_.on_counters(counters);
-    if (options_.health != nullptr) options_.health->OnTurn(Now(), session_.WaitingFor(clock_.Now()));
+    if (options_.health != nullptr)
+      options_.health->OnTurn(Now(), session_.WaitingFor(clock_.Now()));
     if (none_reminder_.IsDue(clock_.Now())) LOG(WARNING) << setup::kNoneWarning;
+    StderrLine().Drain(Time(0));
     session_.OnTimer(clock_.Now(), &message_actions);
     ExecuteActions(std::move(message_actions));
   }

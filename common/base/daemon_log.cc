@@ -3,6 +3,7 @@
 #include <execinfo.h>
 #include <fcntl.h>
 #include <glog/logging.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <array>
@@ -24,6 +25,11 @@ namespace {
 Mutex logging_mutex;
 bool is_initialized TERN_GUARDED_BY(logging_mutex) = false;
 std::string log_file TERN_GUARDED_BY(logging_mutex);
+
+// How long a process that ends by a FATAL line may take to print its stack: stderr may take none.
+constexpr unsigned kStackSeconds = 2;
+
+void ExitWithoutStackTrace(int) { _exit(static_cast<int>(Code::kInternal)); }
 
 [[noreturn]] void ExitWithStackTrace() {
   std::array<void*, 64> stack;
@@ -54,9 +60,9 @@ void LogThroughGlog(const LogRecord& record) {
   current_record = nullptr;
 }
 
-// Writes all lines to the log file, and warnings, errors and what LogInfo prints to stderr. Glog
-// itself would follow a symbolic link in place of the file, and would print into the line that is
-// redrawn in place on stderr. glog calls send() for one line at a time.
+// Writes all lines to the log file, and then warnings, errors and what LogInfo prints to stderr.
+// Glog itself would follow a symbolic link in place of the file, and would print into the line that
+// is redrawn in place on stderr. glog calls send() for one line at a time.
 class LineWriter : public google::LogSink {
  public:
   // `fd`: the open log file, or -1. It stays open until the process ends.
@@ -65,27 +71,35 @@ class LineWriter : public google::LogSink {
   void send(google::LogSeverity severity, const char*, const char* file, int line,
             const google::LogMessageTime& time, const char* message, size_t size) override {
     const std::string text = ToString(severity, file, line, time, message, size) + "\n";
-    if (severity >= google::GLOG_WARNING) {
-      StderrLine().Print(text);
-    } else if (current_record != nullptr && current_record->print == Print::kYes) {
-      StderrLine().TryPrint(text);
+    WriteToFile(FileLine(severity, file, line, time, {message, size}, text));
+    if (severity == google::GLOG_FATAL) {  // glog prints more, and waits for stderr.
+      signal(SIGALRM, &ExitWithoutStackTrace);
+      alarm(kStackSeconds);
     }
-    if (fd_ < 0) return;
-    if (options_.format == nullptr) return WriteToFile(text);
+    if (severity >= google::GLOG_WARNING ||
+        (current_record != nullptr && current_record->print == Print::kYes))
+      StderrLine().Print(text);
+  }
+
+ private:
+  // The line as it stands in the file; `text`: as glog writes it.
+  std::string FileLine(google::LogSeverity severity, const char* file, int line,
+                       const google::LogMessageTime& time, std::string message,
+                       const std::string& text) const {
+    if (options_.format == nullptr) return text;
     LogLine log_line{std::chrono::system_clock::from_time_t(time.timestamp()) +
                          std::chrono::microseconds(time.usec()),
                      google::GetLogSeverityName(severity),
                      file,
                      line,
-                     std::string(message, size),
+                     std::move(message),
                      current_record == nullptr ? LogNumbers() : current_record->numbers};
-    WriteToFile(options_.format(log_line, options_.role, options_.rank) + "\n");
+    return options_.format(log_line, options_.role, options_.rank) + "\n";
   }
 
- private:
   // A line that cannot be written, because the disk is full for example, is lost.
   void WriteToFile(const std::string& text) const {
-    for (size_t num_written = 0; num_written < text.size();) {
+    for (size_t num_written = 0; fd_ >= 0 && num_written < text.size();) {
       const ssize_t n = write(fd_, text.data() + num_written, text.size() - num_written);
       if (n < 0 && errno == EINTR) continue;
       if (n <= 0) return;

@@ -34,7 +34,8 @@ struct LogOptions {
 
 // Call once, early in main, before other threads log. Lines go to
 // LOG_DIR/PROGRAM.ROLE.RANK.HOST.log ("tern_worker.worker.1.node7.log"), which is appended to;
-// warnings and errors go to stderr as well. If another process holds that file (a second process of
+// warnings and errors go to stderr as well, after that (terminal_line.h: a stderr that takes no
+// output holds nobody up). If another process holds that file (a second process of
 // the same rank), the name of this process's file contains its pid. A line of level FATAL (CHECK)
 // prints the stack and ends the process with exit code 70. kCannotWrite: the directory cannot be
 // written.

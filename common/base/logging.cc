@@ -1,9 +1,11 @@
 #include "common/base/logging.h"
 
 #include <atomic>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
+
+#include "common/base/terminal_line.h"
+#include "common/base/text.h"
 
 namespace tern {
 namespace {
@@ -13,9 +15,9 @@ std::atomic<int> verbosity{0};
 
 void PrintToStderr(const LogRecord& record) {
   const char* slash = std::strrchr(record.file, '/');
-  std::fprintf(stderr, "%c %s:%d] %.*s\n", LogLevelName(record.level)[0],
-               slash == nullptr ? record.file : slash + 1, record.line,
-               static_cast<int>(record.message.size()), record.message.data());
+  StderrLine().Print(Cat(std::string(1, LogLevelName(record.level)[0]), " ",
+                         slash == nullptr ? record.file : slash + 1, ":", record.line, "] ",
+                         record.message));
 }
 
 void Log(const LogRecord& record) {

@@ -16,7 +16,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// The watched thread may hang in the log (stderr is a pipe that nobody reads), and then the
+// The watched thread may hang in the log (its file is on a disk that does not answer), and then the
 // watchdog would hang there, too. SIGALRM ends the process if it does not come back in this time.
 constexpr unsigned kLogSeconds = 10;
 

@@ -75,6 +75,7 @@ Status LaunchPrograms(const Arguments& arguments) {
   local.max_restarts = options->max_restarts;
   local.log_dir =
       arguments.HasFlag("log_dir") ? arguments.LastValue("log_dir") : job->output_dir() + "/logs";
+  TerminalLine stdout_line(STDOUT_FILENO);  // It waits for its reader when all else has ended.
   TERN_RETURN_IF_ERROR(PrepareFolders(*job, local.log_dir));
   const Result<FolderLock> lock = LockFolder(*job);
   if (!lock.ok()) return lock.status();
@@ -82,13 +83,13 @@ Status LaunchPrograms(const Arguments& arguments) {
   const setup::RunResult run_result(job->output_dir());
   signal(SIGPIPE, SIG_IGN);  // The job continues if the reader of this output ends.
   StopSignals stop_signals(StopSignals::SecondSignal::kReport);
-  TerminalLine stdout_line(STDOUT_FILENO);
   setup::Screen screen(stdout_line);
   ProgramOutput program_output(
       [&stdout_line](const ProcessSpec& spec, bool is_stderr, std::string lines) {
         const std::string rank = spec.name.substr(spec.name.rfind(' ') + 1);
         PrintLines(Cat("[", rank, "] "), is_stderr, std::move(lines), &stdout_line);
-      });
+      },
+      [&stdout_line] { return stdout_line.Drain(Time(0)) && StderrLine().Drain(Time(0)); });
   auto members = ServerMembers(local);
   if (!members.ok()) return members.status();
   const uint32_t num_workers = job->workers().count();

@@ -253,13 +253,13 @@ Status LaunchOnHosts(const Arguments& arguments) {
   local.log_dir = arguments.HasFlag("log_dir") ? arguments.LastValue("log_dir")
                                                : read_job->output_dir() + "/logs";
   plan->ssh.log_dir = local.log_dir;
+  TerminalLine stdout_line(STDOUT_FILENO);  // It waits for its reader when all else has ended.
   TERN_RETURN_IF_ERROR(PrepareFolders(*read_job, local.log_dir));
   const Result<FolderLock> lock = LockFolder(*read_job);
   if (!lock.ok()) return lock.status();
   const setup::RunResult run_result(read_job->output_dir());
   signal(SIGPIPE, SIG_IGN);  // The job continues if the reader of this output ends.
   StopSignals stop_signals(StopSignals::SecondSignal::kReport);
-  TerminalLine stdout_line(STDOUT_FILENO);
   setup::Screen screen(stdout_line);
   const ProgressPipe progress_pipe;
   TERN_RETURN_IF_ERROR(progress_pipe.status());

@@ -1,6 +1,5 @@
 #include "tools/run/local_job.h"
 
-#include <cstdio>
 #include <utility>
 
 #include "common/base/output_file.h"
@@ -53,8 +52,7 @@ Status ReportResult(const LocalJob& local, const Supervisor& supervisor,
                                                             "folder are still those",
                           " of an earlier run"));
   if (!written_summary.status.ok() && !verdict.ok())
-    std::fprintf(stderr, "tern: cannot write the summary: %s\n",
-                 written_summary.status.message().c_str());
+    StderrLine().Print("tern: cannot write the summary: " + written_summary.status.message());
   return setup::FinalStatus(verdict, written_summary.status);
 }
 

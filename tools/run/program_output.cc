@@ -52,7 +52,10 @@ Status ProgramOutput::Add(const ProcessSpec& spec, uint64_t stdout_size, uint64_
 }
 
 void ProgramOutput::PrintNew() {
-  for (Stream& stream : streams_) PrintNew(&stream, false);
+  for (Stream& stream : streams_) {
+    if (is_read_ != nullptr && !is_read_()) return;
+    PrintNew(&stream, false);
+  }
 }
 
 void ProgramOutput::Finish(const ProcessSpec& spec) {

@@ -22,7 +22,10 @@ class ProgramOutput {
  public:
   // Gets whole lines of a process.
   using Print = std::function<void(const ProcessSpec& spec, bool is_stderr, std::string lines)>;
-  explicit ProgramOutput(Print print) : print_(std::move(print)) {}
+  // `is_read`: whether all that was printed has been written; while it is not, the lines of
+  // processes that run stay in their files. Null: it always has.
+  explicit ProgramOutput(Print print, std::function<bool()> is_read = nullptr)
+      : print_(std::move(print)), is_read_(std::move(is_read)) {}
 
   // Begins to read the output of a process that was started. What it writes when it is started
   // again is appended to the same files. `stdout_size`, `stderr_size`: what the files had before,
@@ -45,6 +48,7 @@ class ProgramOutput {
   void PrintNew(Stream* stream, bool is_finished);
 
   const Print print_;
+  const std::function<bool()> is_read_;
   std::vector<Stream> streams_;
 };
 

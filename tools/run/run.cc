@@ -123,6 +123,7 @@ Status RunJob(const Arguments& arguments) {
   const Result<RunPlan> plan = MakeRunPlan(arguments);
   if (!plan.ok()) return plan.status();
   const pb::Job& job = plan->local.job();
+  TerminalLine stdout_line(STDOUT_FILENO);  // It waits for its reader when all else has ended.
   TERN_RETURN_IF_ERROR(PrepareFolders(job, plan->local.log_dir));
   const Result<FolderLock> lock = LockFolder(job);
   if (!lock.ok()) return lock.status();
@@ -134,7 +135,6 @@ Status RunJob(const Arguments& arguments) {
   StopSignals stop_signals(StopSignals::SecondSignal::kReport);
   Result<std::vector<Supervisor::Member>> members = MakeMembers(*plan);
   if (!members.ok()) return members.status();
-  TerminalLine stdout_line(STDOUT_FILENO);
   setup::Screen screen(stdout_line);
   for (const std::string& warning : worker::WarningsOfThreads(job))
     screen.PrintLine("warning: " + warning);

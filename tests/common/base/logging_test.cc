@@ -1,6 +1,7 @@
 // Logging can be initialized only once per process, so each test runs in its own process.
 #include "common/base/logging.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -160,6 +161,37 @@ TEST_F(LoggingDeathTest, WritesThroughNoLink) {
 
 TEST_F(LoggingDeathTest, AFailedCheckExitsWithSeventy) {
   EXPECT_EXIT(FailACheck(), ExitedWithCode(70), "numbers are broken");
+}
+
+// Makes stderr a pipe that takes nothing.
+void BlockStderr() {
+  alarm(60);
+  int fds[2];
+  if (pipe(fds) != 0 || fcntl(fds[1], F_SETFL, O_NONBLOCK) != 0) _exit(1);
+  while (write(fds[1], "x", 1) == 1) continue;
+  if (fcntl(fds[1], F_SETFL, 0) != 0 || dup2(fds[1], STDERR_FILENO) < 0) _exit(1);
+}
+
+[[noreturn]] void LogWhereNobodyReads(const std::string& dir) {
+  BlockStderr();
+  LogLines(dir, "unread");
+}
+
+TEST_F(LoggingDeathTest, WritesTheFileAlthoughStderrTakesNothing) {
+  EXPECT_EXIT(LogWhereNobodyReads(dir_), ExitedWithCode(0), "");
+  EXPECT_THAT(ReadFile(LogFiles().at(0)), HasSubstr("beware unread"));
+}
+
+[[noreturn]] void FailACheckWhereNobodyReads(const std::string& dir) {
+  BlockStderr();
+  if (!InitLogging(OptionsIn(dir)).ok()) _exit(1);
+  CHECK_EQ(1, 2) << "numbers are broken";
+  _exit(0);
+}
+
+TEST_F(LoggingDeathTest, AFailedCheckExitsAlthoughStderrTakesNothing) {
+  EXPECT_EXIT(FailACheckWhereNobodyReads(dir_), ExitedWithCode(70), "");
+  EXPECT_THAT(ReadFile(LogFiles().at(0)), HasSubstr("numbers are broken"));
 }
 
 [[noreturn]] void InitLoggingTwice() {

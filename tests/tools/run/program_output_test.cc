@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
+
 namespace tern::tools {
 namespace {
 
@@ -19,6 +22,25 @@ TEST(ProgramOutput, PutsThePrefixInFrontOfWholeLines) {
 
 TEST(ProgramOutput, LeavesTheEndOfALineThatWasOverwritten) {
   EXPECT_EQ(LinesOf("10 %\r50 %\r100 %\nend\r\n"), "[3] 100 %\n[3] end\n{}");
+}
+
+TEST(ProgramOutput, LeavesInItsFileWhatIsNotRead) {
+  ProcessSpec spec;
+  spec.stdout_path = testing::TempDir() + "tern_program_output";
+  spec.stderr_path = "/dev/null";
+  std::ofstream(spec.stdout_path) << "one\n" << std::flush;
+  bool is_read = false;
+  std::string printed;
+  ProgramOutput output(
+      [&](const ProcessSpec&, bool, const std::string& lines) { printed += lines; },
+      [&] { return is_read; });
+  ASSERT_TRUE(output.Add(spec).ok());
+  output.PrintNew();
+  EXPECT_EQ(printed, "");
+  is_read = true;
+  output.PrintNew();
+  EXPECT_EQ(printed, "one\n");
+  std::filesystem::remove(spec.stdout_path);
 }
 
 TEST(ProgramOutput, CutsALineWithoutEnd) {

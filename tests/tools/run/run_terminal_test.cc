@@ -1,13 +1,17 @@
 // The output of `tern run`, and of a shard 0 that a user has started, on a terminal.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <pty.h>
+#include <signal.h>
 #include <sys/ioctl.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -36,6 +40,8 @@ class PseudoTerminal {
     for (const int fd : {reader_fd_, writer_fd_}) close(fd);
   }
   const std::string& name() const { return name_; }
+  // From now on it takes no output, as after Ctrl-S.
+  void Stop() const { EXPECT_EQ(tcflow(writer_fd_, TCOOFF), 0); }
 
   // Reads all output until the program has ended, at most for a minute.
   std::string ReadToTheEnd(TestProgram& program) const {
@@ -141,6 +147,85 @@ TEST(Terminal, ShardZeroStartedByHandShowsTheProgressInPlaceAndTheClosingTable) 
   const auto log_row = std::find_if(rows.begin(), rows.end(), is_log_line);
   ASSERT_NE(log_row, rows.end()) << bytes;
   EXPECT_TRUE(log_row->starts_with("I")) << "it begins on a new line: " << *log_row;
+}
+
+// Both log a warning when they start, and shard 0 prints a table at the end.
+TEST(Terminal, AStoppedTerminalHoldsUpNeitherAServerNorAWorker) {
+  TestJob job({.steps = 60, .yaml = "security: none\n"});
+  const PseudoTerminal terminal;
+  terminal.Stop();
+  const auto spec_of = [&](const std::string& role) {
+    tools::ProcessSpec spec;
+    spec.name = role + " 0";
+    spec.program = TestJob::BinaryPath("tern_" + role);
+    spec.arguments = {"--job", job.job_file(), "--rank", "0"};
+    spec.environment = {"TERM=xterm"};
+    spec.stdout_path = job.folder() + "/" + role + ".out";
+    spec.stderr_path = terminal.name();
+    return spec;
+  };
+  TestProgram server(spec_of("server"));
+  TestProgram worker(spec_of("worker"));
+  EXPECT_EQ(job.StartWorker(1).Wait(), 0);
+  EXPECT_EQ(worker.Wait(), 0);
+  EXPECT_EQ(server.Wait(), 0);
+  EXPECT_THAT(job.Log("server", 0), HasSubstr("security: none"));
+}
+
+// A `tern run` whose stdout is a pipe that takes nothing.
+class UnreadRun {
+ public:
+  explicit UnreadRun(const TestJob& job) {
+    if (pipe2(pipe_fds_.data(), O_CLOEXEC) != 0) ADD_FAILURE();
+    fcntl(pipe_fds_[1], F_SETFL, O_NONBLOCK);
+    while (write(pipe_fds_[1], "x", 1) == 1) continue;
+    fcntl(pipe_fds_[1], F_SETFL, 0);
+    tools::ProcessSpec spec;
+    spec.name = "tern";
+    spec.program = TestJob::BinaryPath("tern");
+    spec.arguments = {"run", job.job_file()};
+    spec.environment = {"OMP_WAIT_POLICY=passive"};
+    spec.stdout_fd = pipe_fds_[1];
+    spec.stderr_path = job.folder() + "/tern.err";
+    tern_.emplace(spec);
+    close(pipe_fds_[1]);
+  }
+  ~UnreadRun() { close(pipe_fds_[0]); }
+  TestProgram& tern() { return *tern_; }
+  std::string ReadToTheEnd() const {
+    std::string text;
+    std::array<char, 65536> piece{};
+    for (ssize_t size = 0; (size = read(pipe_fds_[0], piece.data(), piece.size())) > 0;)
+      text.append(piece.data(), static_cast<size_t>(size));
+    return text;
+  }
+
+ private:
+  std::array<int, 2> pipe_fds_{};
+  std::optional<TestProgram> tern_;
+};
+
+TEST(Terminal, ARunDoesItsJobAlthoughNobodyReadsItsOutputYet) {
+  const TestJob job({.steps = 60});
+  UnreadRun run(job);
+  ASSERT_TRUE(WaitUntil([&] { return !job.OutputBytes("summary.json").empty(); }));
+  EXPECT_TRUE(run.tern().running()) << "it waits for the reader of its table";
+  const std::string text = run.ReadToTheEnd();
+  EXPECT_EQ(run.tern().Wait(), 0) << run.tern().err();
+  EXPECT_THAT(text, HasSubstr("xserver 0 is process "));
+  EXPECT_THAT(text, HasSubstr("worker 1 is process "));
+  EXPECT_THAT(text, HasSubstr("what next:"));
+}
+
+TEST(Terminal, ARunWhoseOutputNobodyReadsCanBeEnded) {
+  const TestJob job({.steps = 60});
+  UnreadRun run(job);
+  ASSERT_TRUE(WaitUntil([&] { return !job.OutputBytes("summary.json").empty(); }));
+  // The first signals may come before `tern run` waits.
+  ASSERT_TRUE(WaitUntil([&] {
+    run.tern().Signal(SIGTERM);
+    return !run.tern().running();
+  }));
 }
 
 }  // namespace
