@@ -6,6 +6,7 @@
 #include <limits>
 #include <string_view>
 
+#include "common/base/hash.h"
 #include "common/base/text.h"
 
 namespace tern::setup {
@@ -128,6 +129,22 @@ std::string WorldSizeVariables(const Environment& environment) {
 }
 
 std::string JobFileOf(const Environment& environment) { return ValueOf(environment, "TERN_JOB"); }
+
+Result<uint64_t> LaunchOf(const Environment& environment) {
+  const std::string text = ValueOf(environment, kLaunchVariable);
+  if (text.empty()) return 0;
+  uint64_t launch = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), launch, 16);
+  if (error == std::errc() && end == text.data() + text.size() && launch != 0) return launch;
+  return Status(Code::kUsage,
+                Cat("the environment variable ", kLaunchVariable, ": saw '", Printable(text),
+                    "', expected what `tern run` gives its daemons, up to 16 hexadecimal digits; "
+                    "unset it for a daemon that you start yourself"));
+}
+
+std::string LaunchEntry(uint64_t launch) {
+  return Cat(kLaunchVariable, "=", launch == 0 ? "" : Hex(launch));
+}
 
 config::Place PlaceOf(const Environment& environment) {
   config::Place place;

@@ -47,6 +47,14 @@ std::string WorldSizeVariables(const Environment& environment);
 // The job file: TERN_JOB; "": not set.
 std::string JobFileOf(const Environment& environment);
 
+// The variable by which `tern run` and `tern launch` tell the members of one call of theirs from
+// those of another: a random number that is not 0, in hexadecimal.
+inline constexpr const char* kLaunchVariable = "TERN_LAUNCH";
+// That number of this process; 0: it was not started so. kUsage: the variable has no such number.
+Result<uint64_t> LaunchOf(const Environment& environment);
+// The variable of the members of this launch, as "NAME=VALUE"; 0: the variable is not set.
+std::string LaunchEntry(uint64_t launch);
+
 // What replaces keys of the job file: TERN_SERVERS (HOST:PORT,HOST:PORT,...), TERN_WORKERS and
 // TERN_OUTPUT_DIR.
 config::Place PlaceOf(const Environment& environment);

@@ -87,6 +87,7 @@ pb::Hello HelloOf(const Setup& setup, uint64_t model_digest) {
   hello.set_model_digest(model_digest);
   hello.set_plan_digest(setup.plan.digest);
   for (const uint32_t digest : config::KeyDigests(setup.job)) hello.add_key_digests(digest);
+  if (setup.launch != 0) hello.set_launch(setup.launch);
   hello.set_host(HostName());
   hello.set_pid(static_cast<uint32_t>(getpid()));
   return hello;
@@ -269,8 +270,11 @@ Result<std::unique_ptr<Setup>> MakeSetupWithoutTensors(const std::string& path,
                                                        const std::vector<std::string>& overrides) {
   Result<pb::Job> job = LoadJob(path, overrides);
   if (!job.ok()) return job.status();
+  const Result<uint64_t> launch = LaunchOf(ProcessEnvironment());
+  if (!launch.ok()) return launch.status();
   auto setup = std::make_unique<Setup>();
   setup->job = std::move(*job);
+  setup->launch = *launch;
   setup->place_lines = DescribePlace(PlaceOf(ProcessEnvironment()), setup->job);
   setup->timings = TimingsOf(setup->job.faults());
   if (HasForeignTable(setup->job)) {

@@ -28,12 +28,13 @@ struct Setup {
   uint32_t rank = 0;
   // What the environment says of the job's place (setup/environment.h), a line each, for the log.
   std::vector<std::string> place_lines;
+  uint64_t launch = 0;  // which launch started this process (setup/environment.h); 0: none did
   pb::NetDef net;
   models::ParameterTable table;
   protocol::ExchangePlan plan;
   protocol::Timings timings;
-  // Has only the job's name, the digests of job, keys, model, plan and given weights, and this
-  // process's host and pid.
+  // Has only the job's name, the digests of job, keys, model, plan and given weights, the launch,
+  // and this process's host and pid.
   pb::Hello hello;
   // The weights of model.weights (setup/first_weights.h); null: the job has none, or this daemon
   // holds no weights.
@@ -92,7 +93,8 @@ checkpoint::Owner CheckpointOwner(const Setup& setup, const std::string& output_
 // (common/base/folder_lock.h). Workers on other hosts have their own folders.
 inline constexpr const char* kServerLock = "server.lock";
 
-// A random non-zero number that identifies one start of a daemon (its incarnation).
+// A random non-zero number that identifies one start of a daemon (its incarnation), or of all of a
+// job (its launch).
 uint64_t RandomIncarnation();
 
 }  // namespace tern::setup

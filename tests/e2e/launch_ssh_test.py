@@ -251,6 +251,9 @@ class LaunchSsh(unittest.TestCase):
         job, url = self.nodes.job("stopped", 1000000)
         launch = self.nodes.launch(job)
         launch.wait_for_step(url, 5)
+        launches = self.launches_of_members()
+        self.assertEqual(len(launches), 1, launches)
+        self.assertNotIn(None, launches)
         launch.process.send_signal(signal.SIGTERM)
         self.assertEqual(launch.end(), 143, launch.out())
         self.assertIn("stopping in order after this round", launch.out())
@@ -297,6 +300,15 @@ class LaunchSsh(unittest.TestCase):
                 continue  # ended, or of a process that nobody may look into
             for secret in secrets:
                 self.assertNotIn(secret.encode(), content, path)
+
+    def launches_of_members(self):
+        """The values of TERN_LAUNCH, or None, that servers and workers on all hosts have."""
+        launches = set()
+        for pid, line, folder in processes():
+            if "--rank" in line and str(self.nodes.folder) in line + folder:
+                found = re.search(rb"\0TERN_LAUNCH=([^\0]+)", b"\0" + pathlib.Path(f"/proc/{pid}/environ").read_bytes())
+                launches.add(found and found[1])
+        return launches
 
     def test_keys_are_made_for_a_program_of_the_users(self):
         least_squares = BUILD / "examples/least_squares"

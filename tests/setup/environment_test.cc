@@ -51,6 +51,23 @@ TEST(Environment, TakesTheRankFromTheFirstVariableThatIsSet) {
   EXPECT_EQ(RankText({{"TERN_RANK", ""}}), "none");
 }
 
+TEST(Environment, HasTheNumberOfTheLaunch) {
+  const auto launch_of = [](const std::string& value) {
+    return LaunchOf(Of({{kLaunchVariable, value}}));
+  };
+  EXPECT_EQ(*LaunchOf(Of({})), 0u);
+  EXPECT_EQ(LaunchEntry(0), "TERN_LAUNCH=");
+  EXPECT_EQ(*launch_of(""), 0u);
+  EXPECT_EQ(LaunchEntry(0xabc), "TERN_LAUNCH=0000000000000abc");
+  EXPECT_EQ(*launch_of("0000000000000abc"), 0xabcu);
+  for (const char* text : {"0", "x", "1 ", "-1", "11111111111111111"}) {
+    const auto launch = launch_of(text);
+    EXPECT_EQ(launch.status().code(), Code::kUsage) << text;
+    EXPECT_THAT(launch.status().message(),
+                AllOf(HasSubstr(Cat("TERN_LAUNCH: saw '", text)), HasSubstr("unset it")));
+  }
+}
+
 TEST(Environment, HasTheNumberOnTheHost) {
   const auto text = [](const Variables& variables) {
     const auto rank = LocalRankOf(Of(variables));

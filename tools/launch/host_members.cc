@@ -168,6 +168,7 @@ Status HostMembers::SetJob(const pb::ToHost::SetJob& set_job) {
   if (!job.ok()) return job.status();
   job_ = *std::move(job);
   log_dir_ = set_job.log_dir();
+  launch_ = set_job.launch();
   TERN_RETURN_IF_ERROR(PrepareFolders(*job_, log_dir_));
   TERN_RETURN_IF_ERROR(LockHost(job_->output_dir()));
   if (!set_job.peers().empty()) {
@@ -200,6 +201,7 @@ Result<ProcessSpec> HostMembers::SpecOf(const pb::ToHost::Start& start, uint32_t
                     ThreadsOfPrograms(start.num_programs()), &spec);
   }
   if (!start.member().is_server()) spec.set_environment.push_back(Cat("TERN_LOCAL_RANK=", place));
+  spec.set_environment.push_back(setup::LaunchEntry(launch_));
   // The job file has all keys.
   for (std::string& unset : setup::WithoutPlace()) spec.set_environment.push_back(std::move(unset));
   return spec;

@@ -66,6 +66,7 @@ class HostMembers {
   pb::ToHost::Begin begin_;
   std::optional<pb::Job> job_;  // Empty before SetJob.
   std::string job_file_, log_dir_;
+  uint64_t launch_ = 0;
   net::AllowList peers_;
   std::map<Key, Child> children_;
   uint32_t num_workers_ = 0;  // in children_

@@ -13,6 +13,7 @@
 #include "common/config/job.h"
 #include "common/net/address.h"
 #include "setup/run_result.h"
+#include "setup/setup.h"
 #include "tools/launch/host_list.h"
 #include "tools/launch/launch_options.h"
 #include "tools/launch/placement.h"
@@ -276,6 +277,7 @@ Status LaunchOnHosts(const Arguments& arguments) {
   pb::ToHost::SetJob set_job;
   set_job.set_yaml(config::ToYaml(*job));
   set_job.set_log_dir(local.log_dir);
+  set_job.set_launch(setup::RandomIncarnation());
   remote.SetJob(set_job, std::move(*keys));
   local.what_next = WhatNext(*plan, *job);
   PrintPlan(*plan, &screen);

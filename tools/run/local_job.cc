@@ -6,6 +6,7 @@
 #include "common/base/storage.h"
 #include "common/base/text.h"
 #include "setup/command_line.h"
+#include "setup/environment.h"
 #include "setup/metrics_routes.h"
 #include "setup/report.h"
 #include "setup/saved.h"
@@ -164,6 +165,8 @@ Status RunToItsEnd(const LocalJob& local, std::vector<Supervisor::Member> member
   const auto keys = EphemeralKeys::MakeFor(local.job());
   if (!keys.ok()) return keys.status();
   GiveKeys(**keys, &members);
+  const std::string launch = setup::LaunchEntry(setup::RandomIncarnation());
+  for (Supervisor::Member& member : members) member.spec.set_environment.push_back(launch);
   Supervisor::Options options;
   options.members = std::move(members);
   options.progress_fd = progress_pipe.reader();

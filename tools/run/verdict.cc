@@ -13,10 +13,14 @@ constexpr std::array kReasonCodes = {Code::kUsage,      Code::kBadData,     Code
                                      Code::kInternal,   Code::kCannotWrite, Code::kMismatch,
                                      Code::kNotAllowed, Code::kBadJob,      Code::kDiverged};
 
+bool HasCode(const Failure& failure, Code code) {
+  return failure.exit.signal == 0 && failure.exit.code == static_cast<int>(code);
+}
+
 // Returns whether the process failed only because another process had failed.
 bool IsConsequence(const Failure& failure, const std::optional<setup::ProgressUpdate>& end_report) {
   if (failure.exit.signal != 0) return false;
-  return failure.exit.code == static_cast<int>(Code::kPeerLost) ||
+  return HasCode(failure, Code::kPeerLost) ||
          (end_report.has_value() && failure.exit.code == end_report->code);
 }
 
@@ -31,6 +35,15 @@ std::optional<Code> ReasonOf(const Failure& failure) {
   if (failure.is_users_program && exit.signal == 0)
     return exit.code == 0 ? Code::kUsage : static_cast<Code>(exit.code);
   return HasReasonCode(exit) ? std::optional(static_cast<Code>(exit.code)) : std::nullopt;
+}
+
+// A server whose address another job has. A worker may have met that job's server earlier, and been
+// refused by it.
+bool HasNoAddress(const Failure& failure) {
+  return failure.process_name.starts_with("server ") && HasCode(failure, Code::kAddress);
+}
+bool MayHaveMetAnotherJob(const Failure& failure) {
+  return HasCode(failure, Code::kNotAllowed) || HasCode(failure, Code::kMismatch);
 }
 
 std::string RootCauseText(const Failure& failure) {
@@ -75,6 +88,10 @@ Status JudgeRun(const std::vector<Failure>& failures,
   });
   if (root_failure == failures.end())
     root_failure = std::find_if(failures.begin(), failures.end(), may_be_root);
+  if (root_failure != failures.end() && MayHaveMetAnotherJob(*root_failure)) {
+    const auto server = std::find_if(root_failure, failures.end(), HasNoAddress);
+    if (server != failures.end()) root_failure = server;
+  }
   if (root_failure != failures.end() && ended_in_order) {
     const std::optional<Code> code = ReasonOf(*root_failure);
     const bool has_reason = code.has_value();

@@ -49,7 +49,8 @@ struct StopSignal {
 // ended in order, only failures after its end count. A process that exits with 75 (a peer was
 // lost), or with the exit code of the job, only reports a consequence. If the job's end names a
 // program of the user's, that one's failure goes before others: a program that learns of the job's
-// end may be the first to end. The status has the exit code of the root cause if this code tells a
+// end may be the first to end. A server's failure to get its address goes before workers' refusals:
+// they have met the server of another job there. The status has the exit code of the root cause if this code tells a
 // reason, as every code of a program of the user's does (0, too early: kUsage). Otherwise, as after
 // a signal, it has the code of the job, or 75 if shard 0 did not report the end. A forced stop
 // makes processes lose each other; such a loss is not a failure.

@@ -71,10 +71,23 @@ Status CheckDigests(const pb::Hello& hello, const pb::Hello& expected,
   return Status(Code::kMismatch, sentence + kSameFile);
 }
 
+// Two runs of one job that have the same addresses would give each other their workers.
+Status CheckLaunch(const pb::Hello& hello, const pb::Hello& expected) {
+  const bool fits =
+      hello.launch() == 0 || expected.launch() == 0 || hello.launch() == expected.launch();
+  if (fits) return Ok();
+  const bool is_shard = hello.role() == pb::Hello::shard;
+  return Status(Code::kNotAllowed,
+                Cat(is_shard ? "server shard " : "worker ", hello.rank(),
+                    " belongs to another run than the server at this address; give that run's "
+                    "servers other addresses (--free_ports), or wait for the end of this one"));
+}
+
 }  // namespace
 
 Status CheckHello(const pb::Hello& hello, const pb::Hello& expected,
                   const std::vector<std::string>& keys, std::string* for_log) {
+  TERN_RETURN_IF_ERROR(CheckLaunch(hello, expected));
   TERN_RETURN_IF_ERROR(CheckDigests(hello, expected, keys, for_log));
   if (hello.incarnation() == 0)
     return Status(Code::kMismatch, "the peer's hello names no incarnation of its process");

@@ -155,6 +155,50 @@ TEST(RunAgain, OneOfTwoSimultaneousRunsIsRefused) {
   EXPECT_EQ(job.Output("summary.json")["code"], 143);
 }
 
+// Starts a job that goes on while it waits for a lost worker 1.
+TestProgram& StartWithoutWorker1(TestJob& job) {
+  TestProgram& tern = job.StartTern({"run", job.job_file()});
+  if (!job.WaitForTraining()) return tern;
+  kill(TestJob::PidOf(tern, "worker 1"), SIGKILL);
+  EXPECT_TRUE(tern.WaitForOut("worker 1 (process "));
+  EXPECT_TRUE(job.WaitForLog("server", 0, "waiting for its return"));
+  return tern;
+}
+// Expects that a worker that is started by hand replaces the lost one, then stops the job.
+void ExpectGoesOnWithWorker1(TestJob& job, TestProgram& tern) {
+  TestProgram& replacement = job.StartWorker(1);
+  EXPECT_TRUE(job.WaitForLog("server", 0, "has come back"));
+  EXPECT_TRUE(tern.WaitForOut(" img/s  waiting "));
+  EXPECT_TRUE(tern.running()) << tern.err();
+  tern.Signal(SIGTERM);
+  EXPECT_EQ(tern.Wait(), 143) << tern.err();
+  EXPECT_EQ(replacement.Wait(), 143) << replacement.err();
+}
+constexpr const char* kWaits = "faults: {on_worker_loss: wait, wait_timeout_s: 120}\n";
+
+TEST(RunAgain, ARunWithTheAddressesOfAnotherOneLeavesThatAlone) {
+  TestJob job(EndlessJobOptions(kWaits));
+  TestProgram& first_run = StartWithoutWorker1(job);
+  TestProgram& second_run =
+      job.StartTern({"run", job.job_file(), "--set", Cat("output_dir=", job.folder(), "/second")});
+  EXPECT_EQ(second_run.Wait(), 69);
+  EXPECT_THAT(second_run.err(),
+              AllOf(HasSubstr("root cause: server 0 "), HasSubstr("Address already in use")));
+  ExpectGoesOnWithWorker1(job, first_run);
+}
+
+TEST(RunAgain, AWorkerOfAnotherRunIsRefusedAndStopsNothing) {
+  TestJob job(EndlessJobOptions(kWaits));
+  TestProgram& tern = StartWithoutWorker1(job);
+  TestProgram& worker = job.Start("other_run", "/usr/bin/env",
+                                  {"TERN_LAUNCH=5", TestJob::BinaryPath("tern_worker"), "--job",
+                                   job.job_file(), "--rank", "1", "--log_dir", job.folder()});
+  EXPECT_EQ(worker.Wait(), 77);
+  EXPECT_THAT(worker.err(),
+              HasSubstr("refused by server shard 0: worker 1 belongs to another run"));
+  ExpectGoesOnWithWorker1(job, tern);
+}
+
 TEST(RunAgain, RefusesTheFolderOfAServerThatWasStartedByHand) {
   TestJob job;
   TestProgram& server = job.StartServer(0);

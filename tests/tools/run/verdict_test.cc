@@ -67,6 +67,18 @@ TEST(Verdict, TheRootCauseIsTheFirstFailureThatIsNoConsequence) {
                     Not(HasSubstr("worker 2"))));
 }
 
+TEST(Verdict, AServerWithoutItsAddressIsTheRootCauseOfRefusedWorkers) {
+  const Failure server = ExitedFailure("server 0", 69, "127.0.0.1:7500: Address already in use");
+  for (const int code : {76, 77}) {
+    const Failure worker = ExitedFailure("worker 0", code, "belongs to another run");
+    const Status verdict = JudgeRun({worker, server}, std::nullopt, {});
+    EXPECT_EQ(ExitCodeOf(verdict), 69);
+    EXPECT_THAT(verdict.message(), HasSubstr("root cause: server 0 "));
+    EXPECT_EQ(ExitCodeOf(JudgeRun({worker}, std::nullopt, {})), code);
+  }
+  EXPECT_EQ(ExitCodeOf(JudgeRun({ExitedFailure("worker 0", 65), server}, std::nullopt, {})), 65);
+}
+
 TEST(Verdict, AKilledProcessTellsNoReasonSoTheCodeIsTheJobs) {
   const Status killed_worker_status =
       JudgeRun({KilledFailure("worker 1", 9)}, EndedUpdate(75, "silent for 3.0 s"), {});

@@ -293,6 +293,40 @@ TEST(Hellos, MustHaveTheStepsOfTheJob) {
   EXPECT_TRUE(shard0.coordinator().running());
 }
 
+TEST(Hellos, OfAnotherLaunchAreRefusedAndCannotStopTheJob) {
+  ControlOptions options = TestOptions(1, 2, OnLoss::kFail);
+  options.expected_hello.set_launch(5);
+  Shard0 shard0(std::move(options));
+  pb::Hello hello = TestHello(0, 66);
+  hello.set_launch(6);
+  hello.set_job_digest(0xabc);
+  const pb::Refuse refuse =
+      Shard0::RefuseTo(kStranger, shard0.Deliver(kStranger, HelloMessage(hello)));
+  EXPECT_EQ(refuse.code(), static_cast<uint32_t>(Code::kNotAllowed));
+  EXPECT_EQ(refuse.then(), pb::Refuse::leave);
+  EXPECT_THAT(refuse.sentence(), HasSubstr("worker 0 belongs to another run than the server"));
+  Message stop = HeartbeatMessage(0, 66, 0);
+  stop.head.mutable_heartbeat()->set_stop(143);
+  shard0.Deliver(kStranger, stop);
+  shard0.Deliver(kStranger, ByeMessage(0, 66, Code::kTerminated, "stopped by a signal"));
+  // One of the same launch, and one that was started by hand.
+  hello = TestHello(0, 10);
+  hello.set_launch(5);
+  shard0.Deliver(100, HelloMessage(hello));
+  shard0.Deliver(101, HelloMessage(TestHello(1, 11)));
+  EXPECT_TRUE(shard0.coordinator().running());
+}
+
+TEST(Hellos, OfAnyLaunchFitAServerThatWasStartedByHand) {
+  Shard0 shard0(TestOptions(1, 2, OnLoss::kFail));
+  for (const uint32_t rank : {0, 1}) {
+    pb::Hello hello = TestHello(rank, 10 + rank);
+    hello.set_launch(5);
+    shard0.Deliver(100 + rank, HelloMessage(hello));
+  }
+  EXPECT_TRUE(shard0.coordinator().running());
+}
+
 TEST(Hellos, ThatDoNotFitAreToldWhichKeysDifferButNoValues) {
   ControlOptions options = TestOptions(1, 2, OnLoss::kFail);
   options.keys = {"seed", "train.algorithm", "train.optimizer.momentum"};
