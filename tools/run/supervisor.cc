@@ -40,7 +40,12 @@ Supervisor::Supervisor(Options options, StopSignals& stop_signals, setup::Screen
       starter_(options_.starter == nullptr ? local_starter_ : *options_.starter),
       stop_signals_(stop_signals),
       screen_(screen) {
-  for (const Member& member : options_.members) children_.emplace_back().member = member;
+  size_t num_workers = 0;
+  for (const Member& member : options_.members) {
+    Child& child = children_.emplace_back();
+    child.member = member;
+    if (member.is_worker) child.rank = num_workers++;
+  }
 }
 
 Status Supervisor::Run() {
@@ -138,6 +143,7 @@ void Supervisor::OnProgressLine(const std::string& line) {
   const std::optional<setup::ProgressUpdate> update = setup::ParseProgressUpdate(line);
   if (!update.has_value()) return;
   newest_progress_ = line;
+  newest_processes_ = update->processes;
   AnnounceReturns(*update);
   if (update->has_ended) {
     screen_.Announce(*update);
@@ -164,11 +170,9 @@ void Supervisor::OnProgressLine(const std::string& line) {
 }
 
 void Supervisor::AnnounceReturns(const setup::ProgressUpdate& update) {
-  size_t rank = 0;
   for (Child& child : children_) {
-    if (!child.member.is_worker) continue;
-    if (rank >= update.processes.size()) return;
-    const setup::ProgressUpdate::WorkerProcess& seen = update.processes[rank++];
+    if (child.rank.value_or(SIZE_MAX) >= update.processes.size()) continue;
+    const setup::ProgressUpdate::WorkerProcess& seen = update.processes[*child.rank];
     // Shard 0 may still report the process before.
     if (!child.is_expected_back || seen.step == 0 ||
         seen.pid != static_cast<uint64_t>(child.process->pid()))
@@ -184,11 +188,12 @@ void Supervisor::OnJobEnd(const setup::ProgressUpdate& update) {
   for (Child& child : children_) child.left_at.reset();
   if (update.num_present != update.num_workers) return;
   // All workers were present when the job ended. So a worker that failed did so after the end, even
-  // if its exit was seen before shard 0's report.
+  // if its exit was seen before shard 0's report; unless a user has replaced it meanwhile.
   for (Failure& failure : failures_) {
     failure.job_was_over |=
         std::any_of(children_.begin(), children_.end(), [&](const Child& child) {
-          return child.member.is_worker && !child.is_running && child.process->pid() == failure.pid;
+          return child.rank.has_value() && !child.is_running &&
+                 child.process->pid() == failure.pid && !WasReplaced(failure, *child.rank, update);
         });
   }
 }
@@ -245,6 +250,8 @@ void Supervisor::AddFailure(Child* child, const Exit& exit, const std::string& s
   const ProcessSpec& spec = child->member.spec;
   failures_.push_back({spec.name, spec.host, child->process->pid(), exit, sentence,
                        spec.stderr_path, end_report_.has_value(), spec.is_users_program});
+  if (spec.is_users_program && child->rank.value_or(SIZE_MAX) < newest_processes_.size())
+    failures_.back().program_pid = newest_processes_[*child->rank].pid;
   RestartOrEnd(child, exit);
 }
 

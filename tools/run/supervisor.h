@@ -87,6 +87,7 @@ class Supervisor {
  private:
   struct Child {
     Member member;
+    std::optional<size_t> rank;  // of a worker
     std::unique_ptr<MemberProcess> process;
     bool is_running = false;
     bool is_expected_back = false;   // It was started again, and has not trained since.
@@ -133,6 +134,8 @@ class Supervisor {
   std::unique_ptr<GroupGuard> guard_;  // Null if no member is a program of the user's.
   std::vector<Child> children_;        // They end before the guard.
   std::string progress_buffer_, newest_progress_;
+  // By rank, of shard 0's newest report.
+  std::vector<setup::ProgressUpdate::WorkerProcess> newest_processes_;
   std::vector<Failure> failures_;                    // The failures since the job last recovered.
   std::optional<setup::ProgressUpdate> end_report_;  // Shard 0's report that the job ended.
   bool job_has_begun_ = false;  // All workers were present, or the job made progress.

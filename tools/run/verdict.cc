@@ -66,6 +66,11 @@ bool WouldRecur(const Failure& failure) {
   return HasReasonCode(exit) && IsLasting(static_cast<Code>(exit.code));
 }
 
+bool WasReplaced(const Failure& failure, size_t rank, const setup::ProgressUpdate& report) {
+  const uint64_t pid = rank < report.processes.size() ? report.processes[rank].pid : 0;
+  return pid != 0 && pid != static_cast<uint64_t>(failure.pid) && pid != failure.program_pid;
+}
+
 std::string Describe(const Failure& failure) {
   return Cat(failure.process_name, failure.host.empty() ? "" : " on " + failure.host,
              failure.pid == 0 ? " " : Cat(" (process ", failure.pid, ") "), Describe(failure.exit),

@@ -26,11 +26,16 @@ struct Failure {
   // Whether it is a program of the user's, whose codes Tern does not know. With the code 0, it left
   // the job too early.
   bool is_users_program = false;
+  // Of a program of the user's: the process that trained, by the newest report of shard 0 before the
+  // failure, which may be one that the program has started. 0: none.
+  uint64_t program_pid = 0;
 };
 // Returns whether the exit code of one of Tern's programs tells why it failed.
 bool HasReasonCode(const Exit& exit);
 // Returns whether a restarted process would fail the same way.
 bool WouldRecur(const Failure& failure);
+// Whether worker `rank`, which has failed, was another process when shard 0 made this report.
+bool WasReplaced(const Failure& failure, size_t rank, const setup::ProgressUpdate& report);
 // Returns a text such as "worker 1 (process 4711) was killed by signal 9 (Killed)", followed by the
 // error sentence of the process.
 std::string Describe(const Failure& failure);

@@ -222,6 +222,27 @@ TEST_F(SupervisorTest, AFailureSeenBeforeTheEndOfTheJobFailsTheRunUnlessTheJobLo
   }
 }
 
+TEST_F(SupervisorTest, AFailureOfAWorkerThatAUserHasReplacedDoesNotFailTheRun) {
+  // A worker is its own process, or one that a program of the user's has started (process 11); its
+  // replacement is process 99.
+  for (const bool is_program : {false, true}) {
+    for (const bool is_replaced : {false, true}) {
+      options_.members.clear();
+      const std::string pid = is_program ? "11" : "$pid", end_pid = is_replaced ? "99" : pid;
+      const std::string at_work = R"(,"workers":1,"present":1,"processes":[{"step":5,"pid":)";
+      AddMember(Cat(R"(read pid < $D/go; say '{"event":"progress")", at_work, "'", pid,
+                    "'}]}'; while ! grep -q 'step ' /proc/$PPID/fd/1; do sleep 0.01; done\n",
+                    "kill -9 $pid; while [ -e /proc/$pid ]; do sleep 0.01; done\n",
+                    R"(say '{"event":"ended","code":0,"sentence":"")", at_work, "'", end_pid,
+                    "'}]}'"));
+      AddMember("echo $$ > $D/go; exec sleep 1000");
+      options_.members[1].spec.is_users_program = is_program;
+      RunSupervisor(0, seconds(60));
+      EXPECT_EQ(verdict_.code(), is_replaced ? Code::kOk : Code::kInternal) << is_program;
+    }
+  }
+}
+
 TEST_F(SupervisorTest, GivesTheOthersTimeToEndOnceTheJobHasBegun) {
   // Shard 0 needs 0.3 s to notice and report the loss, longer than max_report_delay (20 ms).
   AddMember(R"(say '{"event":"progress","workers":1,"present":1}'; echo begun > $D/go; sleep 0.3
