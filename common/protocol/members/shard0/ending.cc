@@ -20,6 +20,11 @@ void Ending::OnStop(Code code, Time now, ControlActions* out) {
       });
   if (!job_.running() || is_any_missing)
     return Abort(code, "stopped by a signal while not all workers were there", now, out);
+  for (const auto& [shard, follower] : job_.roster.shards) {
+    if (!follower.is_silent) continue;
+    return Abort(code, Cat("stopped by a signal while server shard ", shard, " was silent"), now,
+                 out);
+  }
   EmitNormalLog("stopping: the round in progress is the last", out);
   out->emplace_back().type = ControlAction::Type::kStop;
 }
@@ -75,16 +80,16 @@ uint64_t Ending::LastStep() const {
 // A daemon that has been silent for a while, even a worker that counts as lost, may be cut off only
 // for that while; and a worker whose connection is closed may be about to connect again. If it did
 // not hear of the end, it would wait long for this shard. After a signal this process must end
-// soon, so it waits only for those workers that are heard.
+// soon, so it waits only for those that are heard.
 Time Ending::AbortDeadline(const Farewell::Recipient& recipient, Time now) const {
   const Timings& timings = job_.options.timings;
   const Time last_deadline = now + 2 * timings.dead_after;
   if (recipient.peer == 0) return Time{};
+  const Time max_silence = job_.IsStopping() ? timings.suspect_after : 2 * timings.dead_after;
   if (recipient.role == pb::Hello::shard) {
     const Roster::Shard& shard = job_.roster.shards.at(recipient.rank);
-    return now - shard.heard_at <= 2 * timings.dead_after ? last_deadline : Time{};
+    return now - shard.heard_at <= max_silence ? last_deadline : Time{};
   }
-  const Time max_silence = job_.IsStopping() ? timings.suspect_after : 2 * timings.dead_after;
   const Roster::Worker& worker = job_.roster.workers[recipient.rank];
   if (worker.has_left || now - worker.heard_at > max_silence) return Time{};
   if (worker.closed_at == Time{}) return last_deadline;

@@ -241,6 +241,13 @@ void Liveness::CheckShards(Time now, ControlActions* out) {
           Code::kPeerLost,
           Cat("server shard ", shard, " was lost: silent for ", SecondsText(silence)), now, out);
     }
+    // The last round cannot end without this shard.
+    if (silence > timings.dead_after && job_.IsStopping()) {
+      return ending_.Abort(
+          job_.stop_code,
+          Cat("stopped by a signal; server shard ", shard, " is silent for ", SecondsText(silence)),
+          now, out);
+    }
     if (silence > timings.dead_after && !follower.is_silent && follower.peer != 0) {
       follower.is_silent = true;
       EmitLog(Cat("server shard ", shard, " is silent for ", SecondsText(silence),

@@ -92,6 +92,56 @@ INSTANTIATE_TEST_SUITE_P(Each, Reasons,
                          testing::Values(OnLoss::kFail, OnLoss::kWait, OnLoss::kShrink),
                          [](const auto& info) { return NameOf(info.param); });
 
+// A job of two workers and shard 1, which runs.
+Shard0 JobOfTwoShards() {
+  Shard0 shard0(OnLoss::kFail, 2);
+  shard0.GatherWorkers();
+  pb::Hello hello = TestHello(1, 21);
+  hello.set_role(pb::Hello::shard);
+  shard0.Deliver(200, HelloMessage(hello));
+  EXPECT_TRUE(shard0.coordinator().running());
+  return shard0;
+}
+// Both workers answer, and the silent shard is not waited for.
+void ExpectEnds(Shard0& shard0, Code code) {
+  ControlActions out = shard0.Deliver(100, EndMessage());
+  Shard0::Append(shard0.Deliver(101, EndMessage()), &out);
+  Shard0::Append(shard0.PassTime(milliseconds(100), {}), &out);
+  EXPECT_EQ(Shard0::EndStatusOf(out).code(), code) << Shard0::EndStatusOf(out).message();
+}
+
+TEST(ReasonsOfAStop, AreKeptIfAShardFallsSilentMeanwhile) {
+  Shard0 shard0 = JobOfTwoShards();
+  EXPECT_EQ(Count(shard0.Stop(Code::kTerminated), Type::kStop), 1);
+  const ControlActions out = shard0.PassTime(milliseconds(3'200), {0, 1});
+  EXPECT_EQ(Shard0::AbortTo(100, out).code(), 143u);
+  EXPECT_THAT(Shard0::AbortTo(100, out).sentence(),
+              HasSubstr("stopped by a signal; server shard 1 is silent for 3."));
+  ExpectEnds(shard0, Code::kTerminated);
+}
+
+TEST(ReasonsOfAStop, EndAJobAtOnceWhoseShardIsSilent) {
+  Shard0 shard0 = JobOfTwoShards();
+  EXPECT_EQ(Shard0::AbortTo(100, shard0.PassTime(milliseconds(3'200), {0, 1})).code(), 0u);
+  const ControlActions out = shard0.Stop(Code::kInterrupted);
+  EXPECT_EQ(Shard0::AbortTo(100, out).code(), 130u);
+  EXPECT_EQ(Shard0::AbortTo(100, out).sentence(),
+            "stopped by a signal while server shard 1 was silent");
+  ExpectEnds(shard0, Code::kInterrupted);
+}
+
+TEST(ReasonsOfAStop, LeaveAShardThatIsHeardItsTime) {
+  Shard0 shard0 = JobOfTwoShards();
+  ControlActions out = shard0.Stop(Code::kTerminated);
+  Message pulse;
+  pulse.head.mutable_pulse()->set_incarnation(21);
+  for (int i = 0; i < 8; ++i) {
+    Shard0::Append(shard0.PassTime(milliseconds(1'000), {0, 1}), &out);
+    Shard0::Append(shard0.Deliver(200, pulse), &out);
+  }
+  EXPECT_EQ(Shard0::AbortTo(100, out).code(), 0u);
+}
+
 TEST(ReasonsOfBadData, EndAJobThatDoesNotGoOnWithoutAnybody) {
   for (const OnLoss on_loss : {OnLoss::kFail, OnLoss::kWait}) {
     Shard0 shard0(on_loss);
