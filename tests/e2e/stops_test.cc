@@ -303,5 +303,18 @@ TEST(StopOfAWorker, ThatFindsNoServerEndsItSoon) {
   EXPECT_EQ(worker.Wait(), 143);
 }
 
+TEST(StopWithoutAShard, EndsTheJobSoon) {
+  TestJob job(OptionsOf("fail"));
+  job.StartAll({"--set", "train.steps=1000000"});
+  ASSERT_TRUE(job.WaitForRound(3));
+  job.server(1).Signal(SIGKILL);
+  EXPECT_EQ(job.server(1).Wait(), 128 + SIGKILL);
+  job.server(0).Signal(SIGTERM);
+  // Within server_return_timeout_s, a minute, shard 1 could come back.
+  EXPECT_EQ(job.server(0).Wait(30), 143) << job.server(0).err();
+  for (uint32_t rank = 0; rank < kNumWorkers; ++rank)
+    EXPECT_EQ(job.worker(rank).Wait(30), 143) << job.worker(rank).err();
+}
+
 }  // namespace
 }  // namespace tern::e2e

@@ -39,7 +39,7 @@ namespace {
 constexpr Time kLockPatience = std::chrono::seconds(8);
 constexpr Time kBetweenTries = std::chrono::milliseconds(50);
 
-std::vector<std::string> OwnAddresses() {
+std::vector<std::string> AddressesOfThisHost() {
   std::vector<std::string> addresses;
   ifaddrs* first = nullptr;
   if (getifaddrs(&first) != 0) return addresses;
@@ -134,7 +134,7 @@ Status HostMembers::Begin(const pb::ToHost::Begin& begin) {
   pb::FromHost message;
   pb::FromHost::Ready& ready = *message.mutable_ready();
   ready.set_address(ReachedAddress());
-  for (const std::string& address : OwnAddresses()) ready.add_addresses(address);
+  for (const std::string& address : AddressesOfThisHost()) ready.add_addresses(address);
   std::set<uint16_t> taken;
   for (uint32_t i = 0; i < begin.num_ports(); ++i) {
     const std::string host = ready.address().empty() ? begin.name() : ready.address();

@@ -181,6 +181,7 @@ Status SuperviseToTheEnd(const LocalJob& local, Supervisor::Options options,
   // Shard 0 reports progress twice a second. If shard 0 aborts the job, shard 0 may end up to two
   // heartbeats after the workers.
   options.max_report_delay = 2 * local.setup->timings.heartbeat + std::chrono::milliseconds(700);
+  options.silence.end_after = local.setup->timings.dead_after + std::chrono::seconds(3);
   // Programs need not join at once. PyTorch alone takes seconds to start.
   const bool has_programs = options.members.back().spec.is_users_program;
   if (has_programs) options.start_notice_after = std::chrono::seconds(15);

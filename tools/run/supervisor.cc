@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "common/base/text.h"
+#include "common/protocol/members/control.h"
 
 namespace tern::tools {
 namespace {
@@ -29,9 +30,6 @@ constexpr Time kBetweenSignals = seconds(2);  // The time from SIGTERM to SIGKIL
 // Shard 0, the server that reports progress, knows within this time that a process was lost.
 constexpr Time kLossDetectionTime = seconds(5);
 constexpr size_t kMaxLineBytes = 1 << 20;
-// So begin the lines in which a daemon logs whom it awaits (common/protocol/members: watch.cc of
-// workers, liveness.cc of shard 0).
-constexpr const char* kStillWaiting = "still waiting for ";
 
 }  // namespace
 
@@ -39,7 +37,8 @@ Supervisor::Supervisor(Options options, StopSignals& stop_signals, setup::Screen
     : options_(std::move(options)),
       starter_(options_.starter == nullptr ? local_starter_ : *options_.starter),
       stop_signals_(stop_signals),
-      screen_(screen) {
+      screen_(screen),
+      silence_(options_.silence) {
   size_t num_workers = 0;
   for (const Member& member : options_.members) {
     Child& child = children_.emplace_back();
@@ -110,6 +109,7 @@ void Supervisor::WaitForEvent() {
   };
   wake_no_later_than(kill_at_);
   wake_no_later_than(start_notice_at_);
+  wake_no_later_than(silence_.NextDue());
   if (AnyProgramRuns()) wake_no_later_than(Now() + kBetweenPrints);
   for (const Child& child : children_) {
     if (child.is_running) poll_fds.push_back({child.process->event_fd(), POLLIN, 0});
@@ -146,6 +146,7 @@ void Supervisor::OnProgressLine(const std::string& line) {
   newest_processes_ = update->processes;
   AnnounceReturns(*update);
   if (update->has_ended) {
+    silence_.Cease();
     screen_.Announce(*update);
     if (!has_given_up_) OnJobEnd(*update);
     return EndAfterReport();
@@ -159,6 +160,7 @@ void Supervisor::OnProgressLine(const std::string& line) {
       EndWithin(last_grace_);
     }
   }
+  silence_.OnReport(job_has_begun_, Now());
   if (Now() - newest_loss_at_ > kLossDetectionTime && update->num_present == update->num_workers &&
       update->rounds > newest_rounds_) {
     // The job has recovered: the supervisor or a user has restarted the failed process.
@@ -214,9 +216,11 @@ void Supervisor::OnStopSignals() {
         }
         screen_.PrintLine("stopping in order after this round; once more stops at once");
         children_[0].process->Signal(signal);
+        if (!end_report_.has_value()) silence_.OnStop(Now());
         break;
       case 2:
         user_stop_.was_forced = !end_report_.has_value();
+        silence_.Cease();
         SignalAll(signal);
         kill_at_ = Now() + kBetweenSignals;
         break;
@@ -257,6 +261,7 @@ void Supervisor::AddFailure(Child* child, const Exit& exit, const std::string& s
 
 void Supervisor::OnExit(Child* child, const Exit& exit) {
   child->is_running = false;
+  if (child == &children_[0]) silence_.Cease();
   if (guard_ != nullptr && child->member.spec.is_users_program)
     guard_->Forget(child->process->pid());
   if (IsFailure(*child, exit)) {
@@ -329,21 +334,24 @@ void Supervisor::CancelRestarts() {
 
 void Supervisor::ShowWhoIsAwaited(Time now) {
   start_notice_at_.reset();
-  if (user_stop_.signal != 0 || terminate_at_.has_value() || end_report_.has_value()) return;
-  std::vector<std::string> lines, sentences;
-  bool has_worker_spoken = false;
+  silence_.SetNotice(std::nullopt);
+  if (user_stop_.signal != 0 || end_report_.has_value()) return;
+  if (job_has_begun_ ? !children_[0].is_running : terminate_at_.has_value()) return;
+  std::vector<LastLine> last_lines, of_workers;
   for (const Child& child : children_) {
-    const std::string sentence = child.is_running ? child.process->LastSentence() : "";
-    if (!sentence.starts_with(kStillWaiting)) continue;
-    // A program of the user's does not say whom it awaits.
-    has_worker_spoken |= child.member.is_worker || AnyProgramRuns();
-    // Many workers may wait for the same server.
-    if (std::count(sentences.begin(), sentences.end(), sentence) > 0) continue;
-    sentences.push_back(sentence);
-    lines.push_back(Cat("  ", child.member.spec.name, ": ", sentence));
+    if (!child.is_running || (job_has_begun_ && &child == &children_[0])) continue;
+    last_lines.push_back({child.member.spec.name, child.process->LastSentence()});
+    if (child.member.is_worker) of_workers.push_back(last_lines.back());
   }
-  if (has_worker_spoken) {
-    screen_.PrintLine("the job has not begun yet\n" + Join(lines, "\n"));
+  const std::string lines = LinesOfWaiting(last_lines);
+  // A program of the user's does not say whom it awaits.
+  const bool has_worker_spoken = AnyProgramRuns() || !LinesOfWaiting(of_workers).empty();
+  if (job_has_begun_) {
+    if (has_worker_spoken) screen_.PrintLine(silence_.Text(now) + lines);
+    silence_.SetNotice(
+        now + (has_worker_spoken ? protocol::kAwaitedLogInterval : options_.silence.notice_after));
+  } else if (has_worker_spoken && !lines.empty()) {
+    screen_.PrintLine("the job has not begun yet" + lines);
   } else {  // The workers still read their data.
     start_notice_at_ = now + options_.start_notice_after;
   }
@@ -351,7 +359,13 @@ void Supervisor::ShowWhoIsAwaited(Time now) {
 
 Status Supervisor::OnTimers() {
   const Time now = Now();
-  if (start_notice_at_.has_value() && now >= *start_notice_at_) ShowWhoIsAwaited(now);
+  const bool is_start_notice_due = start_notice_at_.has_value() && now >= *start_notice_at_;
+  if (is_start_notice_due || silence_.IsNoticeDue(now)) ShowWhoIsAwaited(now);
+  if (silence_.IsEndDue(now)) {
+    screen_.PrintLine(silence_.EndText(now));
+    silence_.Cease();
+    EndWithin(Time(0));
+  }
   for (Child& child : children_) {
     if (child.left_at.has_value() && now >= *child.left_at) {
       child.left_at.reset();

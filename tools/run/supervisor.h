@@ -3,7 +3,8 @@
 //   running --1--> ending --deadline--> SIGTERM to all --2 s--> SIGKILL to all
 //
 //   1         a process failed and is not restarted; or shard 0 reports that the job ended; or a
-//             stop signal has arrived and shard 0 is not running
+//             stop signal has arrived and shard 0 is not running, or reports nothing for 3 s more
+//             than the time in which the job would notice its loss
 //   deadline  3 s after the job's end; after a failure the `grace` of the process that failed, or
 //             its `grace_if_irreplaceable`, or `max_report_delay` if the job had not begun; at once
 //             after a stop signal without shard 0
@@ -37,6 +38,7 @@
 #include "tools/run/group_guard.h"
 #include "tools/run/process.h"
 #include "tools/run/program_output.h"
+#include "tools/run/shard0_silence.h"
 #include "tools/run/verdict.h"
 
 namespace tern::tools {
@@ -62,6 +64,7 @@ class Supervisor {
     // If the job has not begun after this time, the screen shows whom the processes wait for. By
     // then a daemon that cannot reach another one has said so.
     Time start_notice_after = std::chrono::seconds(5);
+    Shard0Silence::Limits silence{};  // The same for a job that has begun or was told to stop.
     // Prints what the user's programs write; null: there are none. Must outlive the supervisor.
     ProgramOutput* program_output = nullptr;
     // How long the end of a job may be unknown after a program has exited with 0. A program that
@@ -112,7 +115,7 @@ class Supervisor {
   void RestartOrEnd(Child* child, const Exit& exit);
   Status OnTimers();
   // Prints whom the processes wait for, once a worker has said that, or, of programs of the user's,
-  // a server.
+  // a server: if the job has not begun, or shard 0 reports nothing.
   void ShowWhoIsAwaited(Time now);
   // After the report of the job's end, limits the time until the processes end: not that of
   // programs after a job that ended well, which may have more to do.
@@ -131,6 +134,7 @@ class Supervisor {
   ProcessStarter& starter_;
   StopSignals& stop_signals_;
   setup::Screen& screen_;
+  Shard0Silence silence_;
   std::unique_ptr<GroupGuard> guard_;  // Null if no member is a program of the user's.
   std::vector<Child> children_;        // They end before the guard.
   std::string progress_buffer_, newest_progress_;

@@ -145,6 +145,45 @@ TEST_F(SupervisorTest, SaysWhichProgramsTheServerWaitsFor) {
               HasSubstr("the job has not begun yet\n  server 0: still waiting for worker 0\n"));
 }
 
+TEST_F(SupervisorTest, SaysWhatTheWorkersSayWhileShard0ReportsNothing) {
+  options_.silence.notice_after = milliseconds(1);
+  AddMember(Cat(R"(say '{"event":"progress","workers":2,"present":2}'; read word < $D/go)", "\n",
+                kReportSuccessCommand));
+  const std::string lost = "server shard 0 (127.0.0.1:7500) is lost: silent for 1.5 s";
+  AddMember(Cat("echo 'W0727 10:00:00.1 7 a.cc:1] ", lost,
+                "' >&2; while ! grep -q 'reported nothing' /proc/$PPID/fd/1; do sleep 0.01; done; "
+                "echo go > $D/go"));
+  AddMember(Cat("echo 'W0727 10:00:00.1 7 a.cc:1] ", lost, "' >&2"));
+  const std::string out = RunSupervisor(0, seconds(60));
+  EXPECT_TRUE(verdict_.ok()) << verdict_.message();
+  EXPECT_THAT(out, HasSubstr("server 0 has reported nothing for 0 s\n  worker "));
+  EXPECT_EQ(out.find(lost), out.rfind(lost)) << "of two workers, once:\n" << out;
+}
+
+TEST_F(SupervisorTest, AfterAStopSignalASilentShard0DoesNotKeepTheJob) {
+  options_.silence.end_after = milliseconds(200);
+  ASSERT_EQ(mkfifo((folder_ + "/never").c_str(), 0600), 0);
+  // Shard 0 and a worker hang.
+  const std::string hang = "trap '' TERM INT; while true; do read word < $D/never; done";
+  AddMember(Cat(R"(say '{"event":"progress","workers":2,"present":2}'; echo > $D/go; )", hang));
+  AddMember("trap 'exit 130' TERM; read word < $D/go; kill -INT $PPID; read word < $D/never");
+  AddMember(hang);
+  const std::string out = RunSupervisor(0, seconds(60));
+  EXPECT_EQ(verdict_.code(), Code::kInterrupted) << verdict_.message();
+  EXPECT_THAT(out, HasSubstr("server 0 has reported nothing for 0 s since the stop signal"));
+}
+
+TEST_F(SupervisorTest, AfterAStopSignalAJobThatReportsMayTakeItsTime) {
+  options_.silence.end_after = milliseconds(500);
+  AddMember(
+      R"(trap 'for i in 1 2 3 4 5 6 7 8; do say "{\"event\":\"progress\"}"; sleep 0.1; done
+               say "{\"event\":\"ended\",\"code\":143}"; exit 143' TERM
+         kill -TERM $PPID; while true; do sleep 0.01; done)");
+  const std::string out = RunSupervisor(0, seconds(60));
+  EXPECT_EQ(verdict_.code(), Code::kTerminated) << verdict_.message();
+  EXPECT_THAT(out, Not(HasSubstr("reported nothing")));
+}
+
 TEST_F(SupervisorTest, DoesNotRestartAProcessThatExitedBecauseTheJobEnded) {
   // The worker may exit before shard 0 reports that the job was aborted.
   AddMember(
@@ -229,7 +268,8 @@ TEST_F(SupervisorTest, AFailureOfAWorkerThatAUserHasReplacedDoesNotFailTheRun) {
     for (const bool is_replaced : {false, true}) {
       options_.members.clear();
       const std::string pid = is_program ? "11" : "$pid", end_pid = is_replaced ? "99" : pid;
-      const std::string at_work = R"(,"workers":1,"present":1,"processes":[{"step":5,"pid":)";
+      const std::string at_work =
+          R"(,"rounds":5,"samples":5,"workers":1,"present":1,"processes":[{"step":5,"pid":)";
       AddMember(Cat(R"(read pid < $D/go; say '{"event":"progress")", at_work, "'", pid,
                     "'}]}'; while ! grep -q 'step ' /proc/$PPID/fd/1; do sleep 0.01; done\n",
                     "kill -9 $pid; while [ -e /proc/$pid ]; do sleep 0.01; done\n",
