@@ -3,8 +3,8 @@
 //   running --1--> ending --deadline--> SIGTERM to all --2 s--> SIGKILL to all
 //
 //   1         a process failed and is not restarted; or shard 0 reports that the job ended; or a
-//             stop signal has arrived and shard 0 is not running, or reports nothing for 3 s more
-//             than the time in which the job would notice its loss
+//             stop signal has arrived and shard 0 is not running, or reports nothing any more
+//             (shard0_silence.h)
 //   deadline  3 s after the job's end; after a failure the `grace` of the process that failed, or
 //             its `grace_if_irreplaceable`, or `max_report_delay` if the job had not begun; at once
 //             after a stop signal without shard 0

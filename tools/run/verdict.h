@@ -26,8 +26,8 @@ struct Failure {
   // Whether it is a program of the user's, whose codes Tern does not know. With the code 0, it left
   // the job too early.
   bool is_users_program = false;
-  // Of a program of the user's: the process that trained, by the newest report of shard 0 before the
-  // failure, which may be one that the program has started. 0: none.
+  // Of a program of the user's: the process that trained, by the newest report of shard 0 before
+  // the failure, which may be one that the program has started. 0: none.
   uint64_t program_pid = 0;
 };
 // Returns whether the exit code of one of Tern's programs tells why it failed.
@@ -55,10 +55,10 @@ struct StopSignal {
 // lost), or with the exit code of the job, only reports a consequence. If the job's end names a
 // program of the user's, that one's failure goes before others: a program that learns of the job's
 // end may be the first to end. A server's failure to get its address goes before workers' refusals:
-// they have met the server of another job there. The status has the exit code of the root cause if this code tells a
-// reason, as every code of a program of the user's does (0, too early: kUsage). Otherwise, as after
-// a signal, it has the code of the job, or 75 if shard 0 did not report the end. A forced stop
-// makes processes lose each other; such a loss is not a failure.
+// they have met the server of another job there. The status has the exit code of the root cause if
+// this code tells a reason, as every code of a program of the user's does (0, too early: kUsage).
+// Otherwise, as after a signal, it has the code of the job, or 75 if shard 0 did not report the
+// end. A forced stop makes processes lose each other; such a loss is not a failure.
 Status JudgeRun(const std::vector<Failure>& failures,
                 const std::optional<setup::ProgressUpdate>& end_report, StopSignal stop);
 

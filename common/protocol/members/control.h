@@ -130,10 +130,10 @@ class Control {
 inline constexpr uint64_t kMaxCount = uint64_t{1} << 62;
 
 // Ok if the hello names the expected job and digests. Else kMismatch, also if a field has a value
-// that no Tern daemon sends; kNotAllowed if another launch than the server's started the sender. The error goes to the sender, who may be a stranger. Therefore it does
-// not have the server's values; it names the keys that differ (`keys`: the names of all) only if
-// they are few. *for_log, if not null, gets a sentence with both sides' values for the server's own
-// log.
+// that no Tern daemon sends; kNotAllowed if another launch than the server's started the sender.
+// The error goes to the sender, who may be a stranger. Therefore it does not have the server's
+// values; it names the keys that differ (`keys`: the names of all) only if they are few. *for_log,
+// if not null, gets a sentence with both sides' values for the server's own log.
 Status CheckHello(const pb::Hello& hello, const pb::Hello& expected,
                   const std::vector<std::string>& keys = {}, std::string* for_log = nullptr);
 

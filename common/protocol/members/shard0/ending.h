@@ -31,8 +31,8 @@ class Ending {
  public:
   explicit Ending(JobState* job) : job_(*job) {}
 
-  // Handles a stop signal. If the job does not run, or a worker or shard is missing, ends the job at
-  // once; else the job ends after the round in progress.
+  // Handles a stop signal. If the job does not run, or a worker or shard is missing, ends the job
+  // at once; else the job ends after the round in progress.
   void OnStop(Code code, Time now, ControlActions* out);
   // Does the same for a stop signal that another daemon received. `who` names that daemon for the
   // log; `code` is 130 (SIGINT) or 143 (SIGTERM).
