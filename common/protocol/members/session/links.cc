@@ -78,7 +78,9 @@ void Links::Hear(LaneRef lane, Time now) {
   Link& heard = links_[lane.shard][lane.lane];
   heard.heard_at = now;
   heard.patience = patience_;
-  if (lane.lane == 0) shards_[lane.shard].heard_at = now;
+  if (lane.lane != 0) return;
+  shards_[lane.shard].heard_at = now;
+  shards_[lane.shard].was_heard = true;
 }
 
 void Links::Probe(LaneRef lane, Time now, SessionActions* out) {

@@ -45,7 +45,8 @@ class Links {
     // The incarnation of the server process that sent the newest Welcome; 0: no Welcome yet.
     uint64_t incarnation = 0;
     std::vector<uint32_t> data_ports;
-    Time heard_at{};   // when the newest message came on the control link
+    Time heard_at{};  // when the newest message came on the control link, or the session began
+    bool was_heard = false;  // whether a message has come on the control link
     Time echoed_at{};  // when the newest echo of a heartbeat came, or the control link came up
     Status obstacle;   // why there is no connection to it (Session::SetObstacle)
     bool is_obstacle_logged = false;  // since its control link was last up

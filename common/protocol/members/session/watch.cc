@@ -146,7 +146,8 @@ void Watch::ReplaceIfSilent(uint32_t s, Time now, SessionActions* out) {
 }
 
 bool Watch::Hears(uint32_t s, Time now) const {
-  return now - state_.links.shard(s).heard_at <= state_.options.timings.suspect_after;
+  const Links::Shard& shard = state_.links.shard(s);
+  return shard.was_heard && now - shard.heard_at <= state_.options.timings.suspect_after;
 }
 
 std::string Watch::WhoIsMissing(Time now) const {

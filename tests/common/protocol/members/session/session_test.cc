@@ -78,7 +78,6 @@ TEST_F(SessionTest, FetchesStateAfterGreetingEveryLane) {
 }
 
 TEST_F(SessionTest, SaysForWhomItWaits) {
-  AdvanceTime(milliseconds(1'600));
   EXPECT_EQ(session_->WaitingFor(now_), "server shard 0 (alpha:1), server shard 1 (beta:2)");
   DeliverWelcome({0, 0}, 70);
   DeliverWelcome({0, 1}, 70);
