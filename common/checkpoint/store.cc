@@ -28,6 +28,25 @@ std::string ChecksumOf(pb::Manifest manifest) {
   return Hex(Digest(std::string_view(manifest.SerializeAsString())));
 }
 
+// ManifestOf(owner), with the format's version.
+pb::Manifest ExpectedManifest(const Owner& owner) {
+  pb::Manifest manifest = ManifestOf(owner);
+  manifest.set_format(kFormatVersion);
+  return manifest;
+}
+
+// The steps of the manifests in the folder, ascending.
+std::vector<uint64_t> StepsIn(const std::string& folder, const Storage& storage) {
+  std::vector<std::string> names;
+  (void)storage.List(folder, &names);  // Open() reports a folder that cannot be read.
+  std::vector<uint64_t> steps;
+  for (const std::string& name : names) {
+    if (const auto step = StepOf(name, kManifestSuffix)) steps.push_back(*step);
+  }
+  std::sort(steps.begin(), steps.end());
+  return steps;
+}
+
 std::string ToJson(const pb::Manifest& manifest) {
   google::protobuf::util::JsonPrintOptions options;
   options.add_whitespace = true;
@@ -45,23 +64,6 @@ Store::Store(Owner owner, NumKept num_kept, Storage& storage)
 
 std::string Store::PathOf(uint64_t step, const char* suffix) const {
   return Cat(owner_.folder, "/", kNamePrefix, step, suffix);
-}
-
-pb::Manifest Store::ExpectedManifest() const {
-  pb::Manifest manifest = ManifestOf(owner_);
-  manifest.set_format(kFormatVersion);
-  return manifest;
-}
-
-std::vector<uint64_t> Store::StepsInFolder() const {
-  std::vector<std::string> names;
-  (void)storage_.List(owner_.folder, &names);  // Open() reports a folder that cannot be read.
-  std::vector<uint64_t> steps;
-  for (const std::string& name : names) {
-    if (const auto step = StepOf(name, kManifestSuffix)) steps.push_back(*step);
-  }
-  std::sort(steps.begin(), steps.end());
-  return steps;
 }
 
 Result<pb::Manifest> Store::ReadManifest(uint64_t step) const {
@@ -115,7 +117,7 @@ Status Store::WriteRecord(uint64_t run) {
     return Status(Code::kCannotWrite,
                   Cat("cannot create the folder ", owner_.folder, ": ", error.message()));
   }
-  pb::Manifest record = ExpectedManifest();
+  pb::Manifest record = ExpectedManifest(owner_);
   if (run != record_.run) record_.same_jobs.clear();
   for (const std::string& job : record_.same_jobs) {
     if (job != record.job()) record.add_earlier_jobs(job);
@@ -129,6 +131,18 @@ Status Store::WriteRecord(uint64_t run) {
   record_.job_text = owner_.job_text;
   record_.same_jobs.insert(record.job());
   return Ok();
+}
+
+Status Store::MakeFolder(uint64_t run) {
+  const bool has_record = storage_.Exists(RecordPath(owner_.folder));
+  if (has_record && own_recorded_run_ == run) return Ok();
+  std::vector<uint64_t> removed_steps;
+  for (const Point& point : points_) {
+    if (!has_record && !storage_.Exists(PathOf(point.step, kManifestSuffix)))
+      removed_steps.push_back(point.step);
+  }
+  for (const uint64_t step : removed_steps) Remove(step);
+  return WriteRecord(run);
 }
 
 std::string Store::JobTextOf(std::optional<uint64_t> run) const {
@@ -184,7 +198,7 @@ std::vector<std::string> Store::Open() {
     refused_checkpoints_.push_back(
         {0, false, 0, Kind::kOfAll, "the folder cannot be read: " + error.message()});
   ReadRecord();
-  for (const uint64_t step : StepsInFolder()) OpenCheckpoint(step);
+  for (const uint64_t step : StepsIn(owner_.folder, storage_)) OpenCheckpoint(step);
   std::vector<std::string> warnings;
   for (const RefusedCheckpoint& refused_checkpoint : refused_checkpoints_) {
     warnings.push_back(refused_checkpoint.step == 0
@@ -197,7 +211,7 @@ std::vector<std::string> Store::Open() {
 
 Status Store::MoveCheckpoints(const std::string& folder, const std::vector<uint64_t>& steps) const {
   std::error_code error;
-  if (steps.size() == StepsInFolder().size()) {
+  if (steps.size() == StepsIn(owner_.folder, storage_).size()) {
     error = storage_.Rename(owner_.folder, folder);
   } else {
     error = storage_.CreateFolders(folder);
@@ -231,7 +245,7 @@ Result<std::string> Store::MoveAway(const std::vector<uint64_t>& steps,
       bytes += storage_.SizeOf(PathOf(step, suffix));
   }
   const std::string new_folder = UnusedFolderName(owner_.folder, now, storage_);
-  const bool moves_all = steps.size() == StepsInFolder().size();
+  const bool moves_all = steps.size() == StepsIn(owner_.folder, storage_).size();
   TERN_RETURN_IF_ERROR(MoveCheckpoints(new_folder, steps));
   if (moves_all) own_recorded_run_ = record_.run = 0;  // run.json was moved too.
   for (const uint64_t step : steps) {
@@ -248,11 +262,17 @@ void Store::RecordRun(uint64_t run) {
     (void)WriteRecord(run);
 }
 
+void Store::ForgetRun() {
+  storage_.Remove(RecordPath(owner_.folder));
+  own_recorded_run_ = 0;
+  record_ = {};
+}
+
 Result<std::string> Store::Begin(uint64_t run, bool starts_anew,
                                  std::chrono::system_clock::time_point now) {
   std::erase_if(points_, [&](const Point& point) { return starts_anew || point.run != run; });
   refused_checkpoints_.clear();
-  std::vector<uint64_t> steps = StepsInFolder();
+  std::vector<uint64_t> steps = StepsIn(owner_.folder, storage_);
   for (const Point& point : points_) std::erase(steps, point.step);
   const Result<std::string> sentence = MoveAway(steps, now);
   if (sentence.ok()) RecordRun(run);
@@ -267,6 +287,7 @@ Status Store::WriteManifest(pb::Manifest manifest, std::string_view state) const
 
 Status Store::Write(const Point& point, Kind kind, const std::vector<tensors::TensorView>& tensors,
                     const tensors::Metadata& metadata) {
+  TERN_RETURN_IF_ERROR(MakeFolder(point.run));
   if (std::find(points_.begin(), points_.end(), point) != points_.end()) {
     if (kind == KindOf(point) || kind == Kind::kShard) return Ok();
     Result<pb::Manifest> manifest = ReadManifest(point.step);
@@ -279,9 +300,8 @@ Status Store::Write(const Point& point, Kind kind, const std::vector<tensors::Te
     RemoveOldest(kind);
     return Ok();
   }
-  if (own_recorded_run_ != point.run) TERN_RETURN_IF_ERROR(WriteRecord(point.run));
   const std::string bytes = tensors::EncodeSafetensors(tensors, metadata);
-  pb::Manifest manifest = ExpectedManifest();
+  pb::Manifest manifest = ExpectedManifest(owner_);
   manifest.set_run(Hex(point.run));
   manifest.set_step(point.step);
   manifest.set_round(point.round);

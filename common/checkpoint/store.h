@@ -111,10 +111,12 @@ class Store {
   Result<std::string> Begin(
       uint64_t run, bool starts_anew,
       std::chrono::system_clock::time_point now = std::chrono::system_clock::now());
+  // Removes run.json: the folder was prepared for a run whose checkpoints are elsewhere.
+  void ForgetRun();
   // Writes a checkpoint, unless it exists, and removes the oldest of its kind if there are too
-  // many. If the checkpoint exists with kind kShard and `kind` is kOfAll, only changes its kind.
-  // kCannotWrite with the system's message (a full disk, a read-only folder); the older checkpoints
-  // are then kept.
+  // many. Makes the folder and run.json again if somebody has removed them. If the checkpoint
+  // exists with kind kShard and `kind` is kOfAll, only changes its kind. kCannotWrite with the
+  // system's message (a full disk, a read-only folder); the older checkpoints are then kept.
   Status Write(const Point& point, Kind kind, const std::vector<tensors::TensorView>& tensors,
                const tensors::Metadata& metadata);
   // Reads a checkpoint and checks its digest. kBadData if it is missing or damaged.
@@ -128,13 +130,14 @@ class Store {
 
  private:
   std::string PathOf(uint64_t step, const char* suffix) const;
-  // ManifestOf(owner_), with the format's version.
-  pb::Manifest ExpectedManifest() const;
   // Adds the checkpoint of this step to points_ or to refused_checkpoints_.
   void OpenCheckpoint(uint64_t step);
   // Reads a manifest and checks everything in it but its owner.
   Result<pb::Manifest> ReadManifest(uint64_t step) const;
   Status WriteRecord(uint64_t run);
+  // Writes run.json if it is not about `run`. If somebody has removed it, forgets the checkpoints
+  // that were removed with it.
+  Status MakeFolder(uint64_t run);
   // Reads the .safetensors file and checks its size, its digest and the manifest's tag.
   Result<std::string> ReadState(const pb::Manifest& manifest) const;
   Status WriteManifest(pb::Manifest manifest, std::string_view state) const;
@@ -148,8 +151,6 @@ class Store {
   // Writes run.json if it is not about `run`, and if this daemon writes checkpoints. An error does
   // not end the job: Write() will fail for the same reason and report it.
   void RecordRun(uint64_t run);
-  // The steps of the manifests in the folder, ascending.
-  std::vector<uint64_t> StepsInFolder() const;
 
   const Owner owner_;
   const NumKept num_kept_;

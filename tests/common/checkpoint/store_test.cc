@@ -368,6 +368,19 @@ TEST_F(StoreTest, KeepsItsCheckpointsIfTheFolderCannotBeWritten) {
               HasSubstr("cannot create the folder"));
 }
 
+TEST_F(StoreTest, MakesAFolderAgainThatSomebodyHasRemoved) {
+  Store store = MakeStore(3);
+  for (const uint64_t step : {10, 20}) ASSERT_TRUE(WriteCheckpoint(store, step).ok());
+  fs::remove_all(folder_ + "/checkpoints");
+  const Status write_status = WriteCheckpoint(store, 30);
+  EXPECT_TRUE(write_status.ok()) << write_status.message();
+  EXPECT_THAT(store.points(), ElementsAre(Point{7, 30, 30})) << "the others are gone";
+  Store reopened = MakeStore(3);
+  EXPECT_THAT(reopened.Open(), IsEmpty());
+  EXPECT_THAT(reopened.points(), ElementsAre(Point{7, 30, 30}));
+  EXPECT_EQ(reopened.own_recorded_run(), 7u);
+}
+
 TEST_F(StoreTest, NamesAMissingArrayOrNumber) {
   std::vector<float> values = {1, 2};
   uint64_t number = 5;
