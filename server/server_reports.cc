@@ -13,8 +13,8 @@ std::vector<setup::WorkerStatus> Server::WorkerStatuses() const {
     using Presence = protocol::Coordinator::Worker::Presence;
     const bool is_present =
         worker.presence == Presence::kPresent || worker.presence == Presence::kDone;
-    workers.push_back(
-        {rank, worker.counters, worker.figures, is_present, worker.joining, worker.hello.pid()});
+    workers.push_back({rank, worker.CountersOfAll(), worker.figures, is_present, worker.joining,
+                       worker.hello.pid()});
   }
   return workers;
 }

@@ -15,7 +15,7 @@ namespace tern::setup {
 // What shard 0 knows about a worker.
 struct WorkerStatus {
   uint32_t rank = 0;
-  pb::Counters counters;
+  pb::Counters counters;  // on shard 0: of all processes of its rank (Roster::CountersOfAll)
   pb::Figures figures;  // the last evaluation, over all workers; parameters_hash is of this worker
   bool is_present =
       true;  // the worker takes part or has finished; false: it is lost or not connected yet

@@ -12,7 +12,8 @@
 //   from_step         the step of the checkpoint from which this run continued; 0: none
 //   beginning         changes whenever all daemons return to, or continue from, a checkpoint
 //
-// and these about the work of the current process of each worker:
+// and these about the work of the processes of each worker that shard 0 knows of, without what a
+// lost process has done since its last report:
 //
 //   samples, samples_per_s, loss
 //   train_s, compute_s, decode_s, data_s, communication_s, encode_s, checkpoint_s   means over the

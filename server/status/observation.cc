@@ -44,6 +44,7 @@ WorkerObservation ObserveWorker(const Worker& worker, bool is_running, Time now)
   seen.is_present = worker.live();
   seen.is_joining = worker.joining;
   seen.counters = worker.counters;
+  seen.earlier = worker.earlier;
   if (worker.presence != Worker::Presence::kAbsent) seen.silent = SilenceOf(worker.heard_at, now);
   return seen;
 }

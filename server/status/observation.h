@@ -33,7 +33,8 @@ struct WorkerObservation {
   std::optional<Time> silent;
   bool is_present = false;  // it takes part or has finished
   bool is_joining = false;
-  pb::Counters counters;
+  pb::Counters counters;  // of its process
+  pb::Counters earlier;   // the sums over the rank's processes before that one
 };
 
 struct ShardObservation {

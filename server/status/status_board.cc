@@ -46,9 +46,10 @@ WorkerRow RowOf(uint32_t rank, const WorkerObservation& worker, const WorkRates&
   row.waiting = rates.waiting;
   row.up_bytes_per_step = rates.up_bytes_per_step;
   row.down_bytes_per_step = rates.down_bytes_per_step;
-  const setup::WorkerTraffic traffic = setup::TrafficOf(worker.counters);
-  row.up_bytes = traffic.all_up_bytes;
-  row.down_bytes = traffic.all_down_bytes;
+  const setup::WorkerTraffic traffic = setup::TrafficOf(worker.counters),
+                             earlier_traffic = setup::TrafficOf(worker.earlier);
+  row.up_bytes = traffic.all_up_bytes + earlier_traffic.all_up_bytes;
+  row.down_bytes = traffic.all_down_bytes + earlier_traffic.all_down_bytes;
   row.round_trip_s = rates.round_trip_s;
   return row;
 }
@@ -140,7 +141,8 @@ void StatusBoard::AddCheckpoints(const Observation& seen, Time now, JobStatus* s
   status->failed_checkpoints = seen.failed_checkpoints;
   for (const WorkerObservation& worker : seen.workers) {
     const pb::Counters& counters = worker.counters;
-    status->failed_checkpoints += counters.failed_checkpoints();
+    status->failed_checkpoints +=
+        counters.failed_checkpoints() + worker.earlier.failed_checkpoints();
     if (!worker.is_present || worker.is_joining) continue;
     const uint64_t step = std::max(counters.checkpoint_step(), counters.from_step());
     if (common.has_value() && *common <= step) continue;

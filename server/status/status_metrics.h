@@ -19,8 +19,8 @@ class StatusMetrics {
  private:
   struct OfWorker {
     Gauge &lag_steps, &silent_s, &samples_per_s;
-    // The counters grow by what a worker has sent and received since its newest report. A new
-    // process of the worker begins with 0.
+    // The counters grow by what the worker's processes have sent and received since the newest
+    // report. A new process of shard 0 begins with 0.
     Counter &up, &down;
     uint64_t reported_up_bytes = 0, reported_down_bytes = 0;
   };

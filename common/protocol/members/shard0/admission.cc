@@ -49,7 +49,15 @@ void Admission::OnShardHello(Peer from, const pb::Hello& hello, Time now, Contro
   const uint64_t previous_incarnation = found_shard->second.incarnation;
   const bool was_restarted =
       previous_incarnation != 0 && previous_incarnation != hello.incarnation();
-  found_shard->second = {from, hello.incarnation(), now, false, hello, 0, Time(0)};
+  Roster::Shard shard{from, hello.incarnation(), now, false, hello, 0, Time(0)};
+  const Roster::Shard& before = found_shard->second;
+  if (before.hello.incarnation() == hello.incarnation()) {
+    shard.failed_checkpoints = before.failed_checkpoints;
+    shard.failed_before = before.failed_before;
+  } else {
+    shard.failed_before = before.failed_before + before.failed_checkpoints;
+  }
+  found_shard->second = std::move(shard);
   Message message;
   message.head.mutable_welcome()->set_incarnation(job_.options.incarnation);
   EmitSend(from, std::move(message), out);
@@ -221,6 +229,7 @@ void Admission::Admit(Roster::Worker* worker, Peer from, const pb::Hello& hello,
 void Admission::AssignRank(Roster::Worker* worker, Peer from, const pb::Hello& hello, Time now) {
   liveness_.OnNewcomer(*worker, hello.rank(), now);
   worker->Retire();
+  worker->CountFor(hello);
   worker->presence = Presence::kPresent;
   worker->incarnation = hello.incarnation();
   worker->epoch = worker->first_epoch = hello.epoch();

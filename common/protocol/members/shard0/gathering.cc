@@ -139,7 +139,7 @@ bool Gathering::AskWorkersBelowFloor(ControlActions* out) {
     Message retry_request = MakeRefusal(Code::kNotAllowed, "say hello again", pb::Refuse::retry);
     retry_request.head.mutable_refuse()->set_floor(floor);
     EmitSend(worker.peer, std::move(retry_request), out);
-    worker = Roster::Worker{};
+    worker.Forget();
     any_asked = true;
   }
   return any_asked;

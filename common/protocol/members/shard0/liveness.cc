@@ -272,7 +272,7 @@ void Liveness::HandleLoss(uint32_t rank, const Loss& loss, Time now, ControlActi
   const bool waits = on_loss == OnLoss::kWait;
   if (!job_.running() && (waits || !job_.going_back())) {
     EmitLog(what, out);
-    worker = Roster::Worker{};
+    worker.Forget();
     if (job_.roster.NumLive() == 0) job_.roster.steps = 0;
     return;
   }

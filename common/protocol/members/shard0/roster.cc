@@ -1,10 +1,13 @@
 #include "common/protocol/members/shard0/roster.h"
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
 
+#include "common/base/hash.h"
 #include "common/base/invariants.h"
 #include "common/base/text.h"
+#include "common/protocol/members/shard0/add_counters.h"
 
 namespace tern::protocol {
 namespace {
@@ -13,6 +16,11 @@ constexpr size_t kMaxRetired = 8;  // how many incarnations Worker::retired_inca
 // An epoch that is greater than kLargeEpoch counts only if another worker's is at most
 // kMaxEpochLead smaller.
 constexpr uint64_t kLargeEpoch = uint64_t{1} << 40, kMaxEpochLead = uint64_t{1} << 20;
+
+// Names the process that sent the hello.
+uint64_t NameOf(const pb::Hello& hello) {
+  return Digest(std::string_view(Cat(hello.host(), " ", hello.pid())));
+}
 
 Status CheckWorker(const Roster::Worker& worker, size_t rank) {
   using Presence = Roster::Worker::Presence;
@@ -35,12 +43,38 @@ Status CheckWorker(const Roster::Worker& worker, size_t rank) {
 
 }  // namespace
 
+void Roster::Worker::Forget() {
+  Worker absent;
+  absent.counters = std::move(counters);
+  absent.earlier = std::move(earlier);
+  absent.process = incarnation == 0 ? process : Process{NameOf(hello), progress};
+  *this = std::move(absent);
+}
+
 void Roster::Worker::Retire() {
   std::vector<uint64_t> incarnations = std::move(retired_incarnations);
   if (incarnation != 0) incarnations.push_back(incarnation);
   if (incarnations.size() > kMaxRetired) incarnations.erase(incarnations.begin());
-  *this = Worker{};
+  Forget();
   retired_incarnations = std::move(incarnations);
+}
+
+bool Roster::Worker::Process::HasSent(const pb::Hello& hello) const {
+  return NameOf(hello) == name && hello.progress() >= progress;
+}
+
+void Roster::Worker::CountFor(const pb::Hello& hello) {
+  if (process.HasSent(hello)) return;
+  AddCounters(counters, &earlier);
+  counters.Clear();
+}
+
+pb::Counters Roster::Worker::CountersOfAll() const {
+  pb::Counters all = counters;
+  AddCounters(earlier, &all);
+  // A process that has not trained yet is at no step, whatever those before have done.
+  if (!all.has_job_step() && all.rounds() != 0) all.set_job_step(0);
+  return all;
 }
 
 Roster::Worker* Roster::MemberOf(Peer from, uint32_t rank, uint64_t incarnation) {
@@ -67,6 +101,11 @@ Roster::Worker* Roster::FindByPeer(Peer peer) {
 bool Roster::HasPeer(Peer peer) const {
   return std::any_of(workers.begin(), workers.end(),
                      [peer](const Worker& worker) { return worker.peer == peer && peer != 0; });
+}
+
+bool Roster::AllShardsAreHere() const {
+  return std::all_of(shards.begin(), shards.end(),
+                     [](const auto& shard) { return shard.second.peer != 0; });
 }
 
 size_t Roster::NumLive() const {

@@ -76,7 +76,17 @@ struct Roster {
       bool is_refuted = false;
     };
     Rival rival;
-    pb::Counters counters;
+    pb::Counters counters;  // of its process; those of the rank's last process, if it is absent
+    pb::Counters earlier;   // the sums (AddCounters) of the rank's processes before that one
+    // The process that `counters` are of, as its newest hello and heartbeat described it.
+    struct Process {
+      uint64_t name = 0;  // the digest of its host and number
+      uint64_t progress = 0;
+      // Whether it has sent the hello, as whichever incarnation. In a container that is started
+      // again, another process may have its pid, but begins without progress.
+      bool HasSent(const pb::Hello& hello) const;
+    };
+    Process process;
     uint64_t logged_late_rounds = 0;  // the value of counters.late when it was last logged
     // The value of counters.failed_checkpoints when it was last logged.
     uint64_t logged_failed_checkpoints = 0;
@@ -85,8 +95,16 @@ struct Roster {
     std::vector<uint64_t> retired_incarnations;
 
     bool live() const { return presence == Presence::kPresent || presence == Presence::kDone; }
-    // Makes the rank absent, and adds its incarnation to `retired_incarnations`.
+    // Makes the rank absent. What its processes have counted stays.
+    void Forget();
+    // The same, and adds its incarnation to `retired_incarnations`.
     void Retire();
+    // Call when the rank is given to the sender of the hello. If that is another process than the
+    // last, adds what the last had counted to `earlier`.
+    void CountFor(const pb::Hello& hello);
+    // What all processes of the rank have counted, as far as they have reported it. What is no sum
+    // is of the present process.
+    pb::Counters CountersOfAll() const;
   };
   struct Shard {
     Peer peer = 0;
@@ -97,8 +115,9 @@ struct Roster {
     // Another incarnation that asks for this shard's place; 0: none.
     uint64_t rival_incarnation = 0;
     Time rival_since{};
-    uint64_t checkpoint_requests = 0;        // those in its pulses, as far as shard 0 has met them
-    uint64_t failed_checkpoints = 0;         // how many checkpoints this process could not write
+    uint64_t checkpoint_requests = 0;  // those in its pulses, as far as shard 0 has met them
+    uint64_t failed_checkpoints = 0;   // how many checkpoints this process could not write
+    uint64_t failed_before = 0;        // how many the shard's earlier processes could not write
     uint64_t logged_failed_checkpoints = 0;  // failed_checkpoints when it was last logged
   };
 
@@ -114,6 +133,7 @@ struct Roster {
   bool IsOnAnotherConnection(Peer from, uint32_t rank, uint64_t incarnation) const;
   Worker* FindByPeer(Peer peer);          // the worker of this connection, or null
   bool HasPeer(Peer peer) const;          // whether a worker has this connection
+  bool AllShardsAreHere() const;          // whether every other shard has said hello
   size_t NumLive() const;                 // how many workers are live
   std::string LiveText() const;           // how many workers are live, for example "3 of 4 workers"
   std::string Name(uint32_t rank) const;  // for example "worker 1 (node3, pid 4711)"
