@@ -88,33 +88,44 @@ std::string ChangesSinceLastRun(const Setup& setup) {
   return ChangesSince(store.JobTextOf(std::nullopt), setup);
 }
 
+namespace {
+
+// Why these checkpoints, of which there is at least one, cannot be used.
+pb::Unfit WhyUnfit(const Setup& setup, const checkpoint::Store& store,
+                   const std::vector<checkpoint::RefusedCheckpoint>& refused) {
+  pb::Unfit unfit;
+  const auto of_other_job = std::find_if(
+      refused.rbegin(), refused.rend(),
+      [](const checkpoint::RefusedCheckpoint& of_store) { return of_store.is_foreign; });
+  const bool is_other = of_other_job != refused.rend();
+  const checkpoint::RefusedCheckpoint& newest = is_other ? *of_other_job : refused.back();
+  std::string reason = is_other ? DifferencesOf(store.JobTextOf(newest.run), setup.job) : "";
+  if (reason.empty()) reason = newest.reason;
+  unfit.set_other_job(is_other);
+  const std::string up_to_step = Cat(" has checkpoints up to step ", newest.step);
+  std::string what = newest.step != 0 ? up_to_step + ", which are damaged: " : ": ";
+  if (newest.is_left_over) what = up_to_step + ", of other servers: ";
+  if (is_other) what = up_to_step + " of another job: ";
+  unfit.set_sentence(Cat(store.folder(), what, reason));
+  return unfit;
+}
+
+}  // namespace
+
 protocol::SavedCheckpoints FindSaved(const Setup& setup, const checkpoint::Store& store) {
   protocol::SavedCheckpoints saved{
       OffersOf(store), {}, store.own_recorded_run(), OffersOf(store, checkpoint::Kind::kShard)};
-  std::vector<checkpoint::RefusedCheckpoint> refused_checkpoints = store.refused_checkpoints();
+  std::vector<checkpoint::RefusedCheckpoint> refused = store.refused_checkpoints();
+  const bool has_usable = std::any_of(
+      store.points().begin(), store.points().end(),
+      [&](const checkpoint::Point& point) { return point.run == store.own_recorded_run(); });
+  if (!refused.empty() && !has_usable && store.own_recorded_run() != 0)
+    saved.unfit_in_run = WhyUnfit(setup, store, refused);
   // The checkpoints that only shards write are useless for a new run, so it does not matter if they
   // are damaged.
-  std::erase_if(refused_checkpoints, [](const auto& checkpoint_of_store) {
-    return checkpoint_of_store.kind == checkpoint::Kind::kShard;
-  });
-  if (refused_checkpoints.empty()) return saved;
-  const auto of_other_job =
-      std::find_if(refused_checkpoints.rbegin(), refused_checkpoints.rend(),
-                   [](const checkpoint::RefusedCheckpoint& checkpoint_of_store) {
-                     return checkpoint_of_store.is_foreign;
-                   });
-  const bool is_other = of_other_job != refused_checkpoints.rend();
-  const checkpoint::RefusedCheckpoint& newest_refused =
-      is_other ? *of_other_job : refused_checkpoints.back();
-  std::string reason =
-      is_other ? DifferencesOf(store.JobTextOf(newest_refused.run), setup.job) : "";
-  if (reason.empty()) reason = newest_refused.reason;
-  saved.unfit.set_other_job(is_other);
-  const std::string up_to_step = Cat(" has checkpoints up to step ", newest_refused.step);
-  std::string what = newest_refused.step != 0 ? up_to_step + ", which are damaged: " : ": ";
-  if (newest_refused.is_left_over) what = up_to_step + ", of other servers: ";
-  if (is_other) what = up_to_step + " of another job: ";
-  saved.unfit.set_sentence(Cat(store.folder(), what, reason));
+  std::erase_if(refused,
+                [](const auto& of_store) { return of_store.kind == checkpoint::Kind::kShard; });
+  if (!refused.empty()) saved.unfit = WhyUnfit(setup, store, refused);
   return saved;
 }
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -110,6 +111,80 @@ TEST(KilledServer, WithoutItsDiskEndsTheJobWhichGoesOnOnceTheDiskIsBack) {
   ExpectInAllLogs(job, options, "nothing of this run is on the disk of server shard 1 (");
   fs::rename(moved_folder, FolderOf(job, "shard.1.lane.1"));
   ExpectResumes(job, options, weights, arguments);
+}
+
+struct LostCheckpoints {
+  std::string name;
+  bool are_damaged = false;  // or their folder is missing
+  std::vector<std::string> settings;
+  std::string sentence;  // a part of the reason for the end
+};
+
+class KilledServerInRounds : public testing::TestWithParam<LostCheckpoints> {};
+
+TEST_P(KilledServerInRounds, EndsTheJobIfItsCheckpointsAreLost) {
+  JobOptions options = OptionsFor("faults: {on_worker_loss: wait}\n", 400);
+  options.servers = 2;
+  std::vector<std::string> settings = {"train.parameters=central", "exchange.chunk_kib=256"};
+  settings.insert(settings.end(), GetParam().settings.begin(), GetParam().settings.end());
+  const std::vector<std::string> arguments = SetArguments(settings);
+  TestJob job(options);
+  job.StartAll(arguments);
+  for (const char* owner : {"shard.0.lane.1", "shard.1.lane.1"})
+    ASSERT_TRUE(WaitUntil([&] { return NewestStepOf(job, owner) >= 20; }));
+  job.server(1).Signal(SIGKILL);
+  job.server(1).Wait();
+  const std::string folder = FolderOf(job, "shard.1.lane.1");
+  if (!GetParam().are_damaged) fs::rename(folder, job.folder() + "/away");
+  std::error_code is_missing;
+  for (const auto& file : fs::directory_iterator(folder, is_missing)) {
+    if (file.path().extension() == ".safetensors") fs::resize_file(file.path(), 100);
+  }
+  job.StartServer(1, arguments);
+  job.ExpectAllEnd(65);
+  ExpectInAllLogs(job, options, GetParam().sentence);
+  const fs::directory_iterator folders(job.output_dir() + "/checkpoints");
+  EXPECT_TRUE(std::none_of(begin(folders), end(folders), [](const fs::directory_entry& moved) {
+    return moved.path().string().find("lane.1.2") != std::string::npos;
+  })) << "nothing is moved away";
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Each, KilledServerInRounds,
+    testing::Values(
+        LostCheckpoints{"Damaged", true, {}, "checkpoints of server shard 1 ("},
+        LostCheckpoints{"OwnDamaged",
+                        true,
+                        {"checkpoints.every_steps=0", "checkpoints.shard_every_steps=10"},
+                        "checkpoints of server shard 1 ("},
+        LostCheckpoints{"OwnMissing",
+                        false,
+                        {"checkpoints.every_steps=0", "checkpoints.shard_every_steps=10"},
+                        "nothing of this run is on the disk of server shard 1 ("}),
+    [](const auto& info) { return info.param.name; });
+
+// Without rounds only the killed server would go back. Its part of the model must not begin anew
+// in the middle of the run.
+TEST(KilledServer, WithoutRoundsEndsTheJobIfItsDiskIsMissing) {
+  JobOptions options = OptionsFor("faults: {on_worker_loss: wait}\n", 400);
+  options.servers = 2;
+  const std::vector<std::string> arguments =
+      SetArguments({"train.algorithm=asgd", "exchange.codec=fp32", "exchange.chunk_kib=256"});
+  TestJob job(options);
+  job.StartAll(arguments);
+  ASSERT_TRUE(WaitUntil([&] { return NewestStepOf(job, "shard.1.lane.1") >= 20; }));
+  job.server(1).Signal(SIGKILL);
+  job.server(1).Wait();
+  const std::string folder = FolderOf(job, "shard.1.lane.1"), moved_folder = job.folder() + "/away";
+  fs::rename(folder, moved_folder);
+  job.StartServer(1, arguments);
+  job.ExpectAllEnd(65);
+  ExpectInAllLogs(job, options, "server shard 1 cannot go on: nothing of this run is in ");
+  fs::remove(folder);
+  fs::rename(moved_folder, folder);
+  job.StartAll(arguments);
+  job.ExpectAllEnd(0);
+  EXPECT_GE(job.Output("server.0.json")["from_step"], 10);
 }
 
 }  // namespace

@@ -73,7 +73,7 @@ void Follower::ConnectToShard0(Time now, ControlActions* out) {
   is_disconnected_ = false;
   Become(State::kGreeting);
   out->emplace_back().type = ControlAction::Type::kConnectShard0;
-  SendHello(now, out);
+  SendHello(false, now, out);
 }
 
 void Follower::End(Status status, uint64_t last_step, ControlActions* out) {
@@ -84,7 +84,7 @@ void Follower::End(Status status, uint64_t last_step, ControlActions* out) {
   EmitEnded(std::move(status), last_step, out);
 }
 
-void Follower::SendHello(Time now, ControlActions* out) {
+void Follower::SendHello(bool is_run_under_way, Time now, ControlActions* out) {
   hello_at_ = now;
   Message message;
   pb::Hello* hello = message.head.mutable_hello();
@@ -93,7 +93,8 @@ void Follower::SendHello(Time now, ControlActions* out) {
   hello->set_rank(options_.shard);
   hello->set_incarnation(options_.incarnation);
   if (members_.run() != 0) hello->set_run(members_.run());
-  if (options_.find_saved_checkpoints) options_.find_saved_checkpoints().AddTo(hello);
+  if (options_.find_saved_checkpoints)
+    options_.find_saved_checkpoints().AddTo(hello, is_run_under_way);
   SendShard0(std::move(message), out);
 }
 
@@ -118,7 +119,7 @@ void Follower::OnMessageFromShard0(const Message& message, Time now, ControlActi
     case pb::Envelope::kMembers:
       return OnMembers(message.head.members(), out);
     case pb::Envelope::kGoBack:
-      return SendHello(now, out);  // the hello offers the checkpoints that are on disk now
+      return SendHello(true, now, out);  // offers the checkpoints that are on disk now
     case pb::Envelope::kEnd:
       return End(StatusOf(message.head.end()), message.head.end().last_step(), out);
     case pb::Envelope::kAbort: {
@@ -232,7 +233,7 @@ void Follower::OnTimer(Time now, ControlActions* out) {
     return EmitEnded(failure_, 0, out);
   }
   if (now - pulse_at_ >= options_.timings.heartbeat) SendPulses(now, out);
-  if (!following() && now - hello_at_ >= options_.timings.hello_retry) SendHello(now, out);
+  if (!following() && now - hello_at_ >= options_.timings.hello_retry) SendHello(false, now, out);
   if (!obstacle_.ok() && !is_obstacle_logged_)
     EmitLog(ObstacleForLog("server shard 0", obstacle_), out);
   is_obstacle_logged_ = !obstacle_.ok();

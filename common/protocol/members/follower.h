@@ -62,7 +62,8 @@ class Follower : public Control {
   void OnHello(Peer from, const pb::Hello& hello, ControlActions* out);
   void OnHeartbeat(Peer from, const pb::Heartbeat& beat, ControlActions* out);
   void ConnectToShard0(Time now, ControlActions* out);
-  void SendHello(Time now, ControlActions* out);
+  // `is_run_under_way`: shard 0 has said so, by GoBack.
+  void SendHello(bool is_run_under_way, Time now, ControlActions* out);
   // Confirms to shard 0 that this shard ends, as shard 0 asked, and ends. `last_step`: see
   // ControlAction::last_step.
   void End(Status status, uint64_t last_step, ControlActions* out);

@@ -21,10 +21,6 @@ constexpr size_t kMaxSentenceBytes = 600;
 constexpr const char* kHowToBeginAnew =
     "begin anew with --set checkpoints.resume=false, which keeps what is there under another name";
 
-std::string HowToRestore() {
-  return Cat("; mount or restore what is missing and start again, or ", kHowToBeginAnew);
-}
-
 std::string AndMore(size_t num_more) {
   return num_more == 0 ? "" : Cat(" and ", num_more, " more");
 }
@@ -111,6 +107,17 @@ std::string WhoHasWhat(const std::vector<Offer>& offers) {
          (num_groups == num_named ? "" : Cat("; the others differ too (", num_groups, " kinds)"));
 }
 
+// The step of the newest checkpoint of `run`, of either kind; 0: there is none.
+uint64_t NewestStepOfRun(const pb::Hello& hello, uint64_t run) {
+  uint64_t newest_step = 0;
+  for (const auto* checkpoints : {&hello.checkpoints(), &hello.shard_checkpoints()}) {
+    for (const pb::Checkpoint& checkpoint : *checkpoints) {
+      if (checkpoint.run() == run) newest_step = std::max(newest_step, checkpoint.step());
+    }
+  }
+  return newest_step;
+}
+
 bool Contains(const std::vector<pb::Checkpoint>& checkpoints, const pb::Checkpoint& checkpoint) {
   return std::any_of(checkpoints.begin(), checkpoints.end(), [&](const pb::Checkpoint& other) {
     return KeyOf(other) == KeyOf(checkpoint);
@@ -136,9 +143,17 @@ std::vector<pb::Checkpoint> CommonOfEitherKind(const std::vector<SavedCheckpoint
 
 }  // namespace
 
-void SavedCheckpoints::AddTo(pb::Hello* hello) const {
+std::string HowToRestore() {
+  return Cat("; mount or restore what is missing and start again, or ", kHowToBeginAnew);
+}
+
+void SavedCheckpoints::AddTo(pb::Hello* hello, bool is_run_under_way) const {
   for (const pb::Checkpoint& checkpoint : checkpoints) *hello->add_checkpoints() = checkpoint;
-  if (unfit.has_sentence()) *hello->mutable_unfit() = unfit;
+  if (unfit.has_sentence()) {
+    *hello->mutable_unfit() = unfit;
+  } else if (is_run_under_way && unfit_in_run.has_sentence()) {
+    *hello->mutable_unfit() = unfit_in_run;
+  }
   if (prepared_run != 0) hello->set_began(prepared_run);
   for (const pb::Checkpoint& checkpoint : shard_checkpoints)
     *hello->add_shard_checkpoints() = checkpoint;
@@ -159,6 +174,7 @@ SavedCheckpoints CommonCheckpoints(const std::vector<SavedCheckpoints>& lanes) {
       return !Contains(lane.checkpoints, checkpoint);
     });
     if (!common.unfit.other_job() && lane.unfit.has_sentence()) common.unfit = lane.unfit;
+    if (lane.unfit_in_run.has_sentence()) common.unfit_in_run = lane.unfit_in_run;
   }
   common.shard_checkpoints.clear();
   for (const pb::Checkpoint& checkpoint : common_of_either_kind) {
@@ -289,26 +305,30 @@ std::string WhyNotBeginAnew(const std::vector<Offer>& offers) {
 }
 
 std::string WhyNotGoBackToBeginning(const std::vector<Offer>& offers, uint64_t run) {
-  std::string holder;                   // the worker with the newest second checkpoint of the run
-  uint64_t newest_step = 0;             // of that checkpoint
-  std::vector<std::string> unprepared;  // the shards whose disks may be missing
+  std::string holder;                // the daemon with the newest second checkpoint of the run
+  uint64_t newest_step = 0;          // of that checkpoint
+  std::vector<std::string> without;  // the shards whose disks may be missing
+  std::vector<std::string> reasons;  // why there is nothing of a shard
   for (const Offer& offer : offers) {
     const pb::Hello& hello = *offer.hello;
-    if (hello.role() == pb::Hello::worker && NumCheckpointsOfRun(hello, run) >= 2) {
-      for (const pb::Checkpoint& checkpoint : hello.checkpoints()) {
-        if (checkpoint.run() != run || checkpoint.step() <= newest_step) continue;
-        newest_step = checkpoint.step();
-        holder = offer.who;
-      }
+    const size_t num_checkpoints = NumCheckpointsOfRun(hello, run);
+    if (hello.role() == pb::Hello::shard && hello.has_unfit()) {
+      reasons.push_back(Cat("checkpoints of ", offer.who, " cannot be used: ", SentenceOf(hello)));
+    } else if (hello.role() == pb::Hello::shard && hello.began() != run && num_checkpoints == 0) {
+      without.push_back(offer.who);
+    } else if (num_checkpoints >= 2 && NewestStepOfRun(hello, run) > newest_step) {
+      newest_step = NewestStepOfRun(hello, run);
+      holder = offer.who;
     }
-    if (hello.role() == pb::Hello::shard && hello.began() != run && !hello.has_unfit())
-      unprepared.push_back(offer.who);
   }
-  if (holder.empty() || unprepared.empty()) return "";
-  const size_t num_unprepared = unprepared.size();
-  unprepared.resize(std::min(num_unprepared, kMaxNamed));
-  return Cat("the job would go back to its beginning: nothing of this run is on the disk of ",
-             Join(unprepared), AndMore(num_unprepared - unprepared.size()), ", while ", holder,
+  const size_t num_without = without.size();
+  without.resize(std::min(num_without, kMaxNamed));
+  if (num_without != 0)
+    reasons.push_back(Cat("nothing of this run is on the disk of ", Join(without),
+                          AndMore(num_without - without.size())));
+  if (holder.empty() || reasons.empty()) return "";
+  reasons.resize(std::min(reasons.size(), kMaxNamed));
+  return Cat("the job would go back to its beginning: ", Join(reasons, "; "), ", while ", holder,
              " has a checkpoint of step ", newest_step, HowToRestore());
 }
 

@@ -36,10 +36,11 @@
 // that they need from the shards.
 //
 // In a job without rounds, a shard that restarts alone loads its newest checkpoint of either kind
-// by itself, if that checkpoint has the job's present `beginning`. A job that starts again
-// continues from the shards' `checkpoints`; the checkpoint of step s is each shard's state when the
-// workers had made s steps each, on average. A worker continues at the clock that the shards have
-// counted, with its own private state (client/train/trainer.h).
+// by itself, if that checkpoint has the job's present `beginning`. If it has none, and one was due
+// by the answers that workers hold, the job ends (server/lane_checkpoints.h). A job that starts
+// again continues from the shards' `checkpoints`; the checkpoint of step s is each shard's state
+// when the workers had made s steps each, on average. A worker continues at the clock that the
+// shards have counted, with its own private state (client/train/trainer.h).
 //
 // A job may go on from a checkpoint with another number of workers, or with other server shards,
 // than it had when it wrote the checkpoint (Checkpoint.workers, Checkpoint.shards). Ranks that the
@@ -133,8 +134,11 @@ struct SavedCheckpoints {
   // the daemon was started with checkpoints.resume: false, all that it has.
   std::vector<pb::Checkpoint> shard_checkpoints = {};
   uint64_t num_failed = 0;  // how many checkpoints this process could not write; not in the hello
+  // As `unfit`, for a run under way, which also uses shard_checkpoints: set if the disk was
+  // prepared for a run, and all its checkpoints are damaged.
+  pb::Unfit unfit_in_run = {};
 
-  void AddTo(pb::Hello* hello) const;
+  void AddTo(pb::Hello* hello, bool is_run_under_way = false) const;
 };
 // Returns what a server offers if each of its data lanes saves its own parameters: the checkpoints
 // that all lanes have. `num_failed` is the sum over the lanes. `lanes`: what each lane has saved.
@@ -160,6 +164,9 @@ struct Offer {
 inline constexpr const char* kWorkersOwnState =
     "what each worker had of its own (local weights and optimizer, codecs' memories)";
 inline constexpr const char* kServersCodecState = "what the servers' codecs lost of earlier sums";
+
+// What to do if a disk with checkpoints is missing, as the rest of a sentence.
+std::string HowToRestore();
 
 // Says how the job's size differs from that of the job that wrote the checkpoint, for example "6
 // workers (4 before) and 2 server shards (1 before)"; empty if it does not differ.
@@ -203,9 +210,10 @@ bool AnyHasCheckpoint(const std::vector<Offer>& offers);
 std::string WhyNotBeginAnew(const std::vector<Offer>& offers);
 // For a job whose servers hold the parameters, and that has begun the run `run`. REQUIRES that
 // ChooseBeginPoint found no checkpoint. Returns why the job must not go back to its beginning, or
-// an empty string if it may. It must not if a worker has two checkpoints of the run, and the disk
-// of a shard was never prepared for the run: that disk is missing, with its checkpoints. (A worker
-// has its second checkpoint only after every shard has written its first.)
+// an empty string if it may. It must not if one daemon has two checkpoints of the run, of either
+// kind, and another, a shard, has lost its own: its disk was never prepared for the run, so it is
+// missing, or checkpoints on it are damaged. (A daemon has its second checkpoint only after every
+// shard has written its first.)
 std::string WhyNotGoBackToBeginning(const std::vector<Offer>& offers, uint64_t run);
 
 }  // namespace tern::protocol

@@ -9,7 +9,7 @@ namespace tern::protocol {
 pb::Hello Gathering::OwnHello() const {
   pb::Hello hello;
   hello.set_role(pb::Hello::shard);
-  job_.options.find_saved_checkpoints().AddTo(&hello);
+  job_.options.find_saved_checkpoints().AddTo(&hello, job_.going_back());
   return hello;
 }
 
@@ -58,10 +58,7 @@ std::vector<Offer> Gathering::CollectOffers(pb::Hello* own_hello) const {
 bool Gathering::MayBeginAnew(const std::vector<Offer>& offers, Time now, ControlActions* out) {
   if (const std::string why = WhyNotBeginAnew(offers); !why.empty()) {
     // Waits until all shards have said hello, so that each is told why the job ends.
-    const auto& shards = job_.roster.shards;
-    const bool all_shards_here = std::all_of(
-        shards.begin(), shards.end(), [](const auto& shard) { return shard.second.peer != 0; });
-    if (all_shards_here) ending_.Abort(Code::kBadData, why, now, out);
+    if (job_.roster.AllShardsAreHere()) ending_.Abort(Code::kBadData, why, now, out);
     return false;
   }
   if (AnyHasCheckpoint(offers)) {

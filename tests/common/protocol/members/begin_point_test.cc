@@ -168,9 +168,40 @@ TEST(WhyNotGoBackToBeginning, NamesTheShardWhoseDiskIsMissing) {
             "")
       << "shard 1 may have been lost before its first checkpoint";
   EXPECT_EQ(WhyNotGoBackToBeginning({{"shard 0", &shard_with_disk}, {"shard 1", &without_disk}}, 7),
-            "");
+            std::string("the job would go back to its beginning: nothing of this run is on the "
+                        "disk of shard 1, while shard 0 has a checkpoint of step 20") +
+                kAdviceIfMissing)
+      << "shards write checkpoints between those of the workers";
+  EXPECT_EQ(WhyNotGoBackToBeginning({{"shard 0", &shard_with_disk}, {"shard 1", &early}}, 7), "");
   EXPECT_EQ(WhyNotGoBackToBeginning({{"worker 1", &of_other_run}, {"shard 1", &without_disk}}, 7),
             "");
+}
+
+TEST(WhyNotGoBackToBeginning, NamesTheShardWhoseCheckpointsAreDamaged) {
+  const pb::Hello whole = ShardHelloWith(CheckpointsAfter({10, 20}, 7), 7),
+                  without_disk = ShardHelloWith({}, 0),
+                  early = ShardHelloWith({CheckpointAfter(10, 7)}, 7);
+  pb::Hello damaged = ShardHelloWith({}, 7);
+  damaged.mutable_unfit()->set_sentence("DIR is damaged");
+  EXPECT_EQ(WhyNotGoBackToBeginning({{"shard 0", &whole}, {"shard 1", &damaged}}, 7),
+            std::string("the job would go back to its beginning: checkpoints of shard 1 cannot be "
+                        "used: DIR is damaged, while shard 0 has a checkpoint of step 20") +
+                kAdviceIfMissing);
+  EXPECT_THAT(WhyNotGoBackToBeginning(
+                  {{"shard 0", &whole}, {"shard 1", &damaged}, {"shard 2", &without_disk}}, 7),
+              testing::HasSubstr(
+                  "DIR is damaged; nothing of this run is on the disk of shard 2, while shard 0"));
+  EXPECT_EQ(WhyNotGoBackToBeginning({{"shard 0", &early}, {"shard 1", &damaged}}, 7), "");
+}
+
+TEST(SavedCheckpoints, TellADamagedRunOnlyWhereItIsUnderWay) {
+  SavedCheckpoints saved;
+  saved.unfit_in_run.set_sentence("all that this shard alone has written is damaged");
+  pb::Hello of_new_run, of_run_under_way;
+  saved.AddTo(&of_new_run);
+  EXPECT_FALSE(of_new_run.has_unfit());
+  saved.AddTo(&of_run_under_way, true);
+  EXPECT_EQ(of_run_under_way.unfit().sentence(), saved.unfit_in_run.sentence());
 }
 
 TEST(Choose, TakesTheNewestCommonUnlessShardsOfThisRunHaveANewerOne) {

@@ -177,7 +177,9 @@ TEST_F(GoingBack, DoesNotMixRuns) {
   ShardSaysHello(2);
   WorkersSayHello(2, 7);
   const ControlActions actions_on_answer = ShardAnswers({10, 20}, 6);
-  EXPECT_EQ(MessageTo(100, Body::kWelcome, actions_on_answer).head.welcome().begin(), 0u);
+  EXPECT_EQ(MessageTo(100, Body::kAbort, actions_on_answer).head.abort().code(), 65u);
+  EXPECT_THAT(MessageTo(100, Body::kAbort, actions_on_answer).head.abort().sentence(),
+              HasSubstr("nothing of this run is on the disk of server shard 1"));
 }
 
 TEST_F(GoingBack, BeginsAgainIfAShardDiesMeanwhileOrAfter) {
