@@ -43,6 +43,10 @@ class CentralLane {
   // continues from the newest of them; a lane with rounds waits for GoBack, which names the
   // checkpoint. Errors as in LaneCheckpoints::Begin.
   Status BeginRun(uint64_t run);
+  // Without rounds: call after a message in which a worker hands back what an earlier process of
+  // this lane had answered. Errors as in LaneCheckpoints::CheckNoneIsMissing: the lane has initial
+  // weights, and must not go on with them.
+  Status OnHeldOutcome();
   // A number that identifies the start of the run, or the latest return of all daemons to a
   // checkpoint (Members.beginning in wire.proto); 0: none yet. A lane without rounds saves the
   // number in its checkpoints, because it must not continue from a checkpoint with an older number.
@@ -107,6 +111,7 @@ class CentralLane {
   std::map<protocol::Cell, protocol::CellClocks> clocks_by_cell_;
   LaneCheckpoints& checkpoints_;
   uint64_t run_ = 0, beginning_ = 0;
+  bool has_restored_ = false;  // without rounds: whether the weights are from a checkpoint
   std::unique_ptr<protocol::Lane> lane_;
   protocol::ClockLane* clock_lane_ = nullptr;  // lane_ if that is a ClockLane; else null
   protocol::RoundLane* round_lane_ = nullptr;  // lane_ if that is a RoundLane; else null

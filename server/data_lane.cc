@@ -173,9 +173,12 @@ void DataLane::Finish(uint64_t last_step) {
 
 void DataLane::OnMessage(protocol::Peer from, const protocol::Message& message,
                          protocol::Sends* sends) {
+  if (has_lost_disk_) return;
   if (!message.head.has_hello()) {
     state_machine().OnMessage(from, message, sends);
     if (message.head.push().has_parting()) UpdateLastStep();
+    if (message.head.has_held_sum() && central_lane_ != nullptr)
+      has_lost_disk_ = !central_lane_->OnHeldOutcome().ok();
     return;
   }
   const Status hello_status = protocol::CheckHello(message.head.hello(), setup_.hello);

@@ -102,6 +102,8 @@ class DataLane {
   std::unique_ptr<LaneCheckpoints> checkpoints_;  // null if the lane has no state to save
   std::unique_ptr<protocol::RoundLane> localized_lane_;  // null if servers hold the parameters
   std::unique_ptr<CentralLane> central_lane_;            // null if workers hold the parameters
+  // Whether the lane has lost its disk, and so answers no message any more.
+  bool has_lost_disk_ = false;
   uint64_t beginning_ = 0;  // the newest beginning that OnMembers has adopted
   std::atomic<uint64_t> last_step_{0};
 };

@@ -33,6 +33,39 @@ checkpoint::Owner OwnerOf(const setup::Setup& setup, uint32_t shard, uint32_t la
   return owner;
 }
 
+// The interval, in steps, of a shard's own checkpoints; 0: it writes none.
+uint64_t ShardEverySteps(const setup::Setup& setup) {
+  return setup.plan.is_central ? setup.job.checkpoints().shard_every_steps() : 0;
+}
+
+checkpoint::NumKept NumbersToKeep(const setup::Setup& setup) {
+  const algorithm::Facts facts = algorithm::FactsOf(setup.job);
+  const pb::Checkpoints& keys = setup.job.checkpoints();
+  checkpoint::NumKept numbers{.num_of_all = 0, .num_of_shard = 0};
+  if (keys.every_steps() != 0) numbers.num_of_all = keys.keep();
+  if (ShardEverySteps(setup) == 0) return numbers;
+  const uint64_t interval = std::max<uint64_t>(ShardEverySteps(setup), facts.period);
+  const uint64_t least_kept = protocol::MinCheckpointsToKeep(interval, facts.window * facts.period);
+  numbers.num_of_shard = std::max(keys.shard_keep(), static_cast<uint32_t>(least_kept));
+  return numbers;
+}
+
+// If the folder was prepared for `run`, and all its checkpoints are damaged: why the newest is not
+// usable. Else empty.
+std::string WhyAllAreDamaged(const checkpoint::Store& store, uint64_t run) {
+  const auto is_of_run = [run](const checkpoint::Point& point) { return point.run == run; };
+  if (store.own_recorded_run() != run ||
+      std::any_of(store.points().begin(), store.points().end(), is_of_run))
+    return "";
+  const std::vector<checkpoint::RefusedCheckpoint>& refused = store.refused_checkpoints();
+  const auto newest = std::find_if(refused.rbegin(), refused.rend(), [](const auto& checkpoint) {
+    return !checkpoint.is_foreign && !checkpoint.is_left_over;
+  });
+  if (newest == refused.rend()) return "";
+  return Cat("no checkpoint of this run in ", store.folder(), " is whole; the newest is of step ",
+             newest->step, ": ", newest->reason);
+}
+
 // Whether (from, to] contains a multiple of `every`; false if `every` is 0.
 bool ContainsMultiple(uint64_t every, uint64_t from, uint64_t to) {
   return every != 0 && to / every > from / every;
@@ -51,32 +84,19 @@ LaneCheckpoints::LaneCheckpoints(const setup::Setup& setup, uint32_t shard, uint
     : setup_(setup),
       facts_(algorithm::FactsOf(setup.job)),
       every_steps_(setup.job.checkpoints().every_steps()),
-      shard_every_steps_(setup.plan.is_central ? setup.job.checkpoints().shard_every_steps() : 0),
-      store_(OwnerOf(setup, shard, lane), NumbersToKeep(), storage) {
+      shard_every_steps_(ShardEverySteps(setup)),
+      store_(OwnerOf(setup, shard, lane), NumbersToKeep(setup), storage) {
   for (const std::string& sentence : store_.Open()) LOG(WARNING) << sentence;
   UpdateSaved();
-}
-
-checkpoint::NumKept LaneCheckpoints::NumbersToKeep() const {
-  checkpoint::NumKept numbers{.num_of_all = 0, .num_of_shard = 0};
-  if (every_steps_ != 0) numbers.num_of_all = setup_.job.checkpoints().keep();
-  if (shard_every_steps_ == 0) return numbers;
-  const uint64_t interval = std::max(shard_every_steps_, facts_.period);
-  const uint64_t least_kept =
-      protocol::MinCheckpointsToKeep(interval, facts_.window * facts_.period);
-  numbers.num_of_shard =
-      std::max(setup_.job.checkpoints().shard_keep(), static_cast<uint32_t>(least_kept));
-  return numbers;
 }
 
 void LaneCheckpoints::AddCell(const protocol::Cell& cell, StateAdder add_state) {
   state_adder_by_cell_[cell] = std::move(add_state);
 }
 
-uint64_t LaneCheckpoints::StepOf(uint64_t round) const { return facts_.StepOfRound(round); }
-
 std::optional<Kind> LaneCheckpoints::KindDueAfter(uint64_t round) const {
-  const uint64_t step_before = StepOf(round - 1), step_after = StepOf(round);
+  const uint64_t step_before = facts_.StepOfRound(round - 1),
+                 step_after = facts_.StepOfRound(round);
   if (ContainsMultiple(every_steps_, step_before, step_after)) return Kind::kOfAll;
   if (every_steps_ != 0 && round == requested_round_) return Kind::kOfAll;
   if (ContainsMultiple(shard_every_steps_, step_before, step_after)) return Kind::kShard;
@@ -86,7 +106,33 @@ std::optional<Kind> LaneCheckpoints::KindDueAfter(uint64_t round) const {
 Status LaneCheckpoints::Begin(uint64_t run) {
   if (run == 0 || run == run_) return failure();
   run_ = run;
-  return state_adder_by_cell_.empty() ? Ok() : PrepareFolder(run, false);
+  if (state_adder_by_cell_.empty()) return Ok();
+  was_prepared_ = store_.own_recorded_run() == run;
+  if (!facts_.has_rounds) {
+    if (const std::string why = WhyAllAreDamaged(store_, run); !why.empty())
+      return Fail(Status(Code::kBadData, why + protocol::HowToRestore()));
+  }
+  return PrepareFolder(run, false);
+}
+
+Status LaneCheckpoints::Fail(Status why) {
+  const MutexLock lock(mutex_);
+  return failure_ = std::move(why);
+}
+
+Status LaneCheckpoints::CheckNoneIsMissing(uint64_t step) {
+  uint64_t interval = shard_every_steps_ == 0 ? every_steps_ : shard_every_steps_;
+  if (every_steps_ != 0) interval = std::min(interval, every_steps_);
+  // A process that prepared the folder may have died while it wrote its first checkpoint.
+  const uint64_t num_due = was_prepared_ ? 2 : 1;
+  if (interval == 0 || step < num_due * interval) return Ok();
+  if (!was_prepared_) store_.ForgetRun();
+  return Fail(
+      Status(Code::kBadData, Cat("nothing of this run is in ", store_.folder(),
+                                 ", while workers have its answers up to "
+                                 "step ",
+                                 step, ", and the job writes a checkpoint every ", interval,
+                                 interval == 1 ? " step" : " steps", protocol::HowToRestore())));
 }
 
 Status LaneCheckpoints::RestartRun() { return run_ == 0 ? Ok() : PrepareFolder(run_, true); }
@@ -96,10 +142,7 @@ Status LaneCheckpoints::PrepareFolder(uint64_t run, bool is_restart) {
   closed_round_by_cell_.clear();
   newest_step_ = requested_round_ = 0;
   const Result<std::string> move_sentence = store_.Begin(run, is_restart);
-  if (!move_sentence.ok()) {
-    const MutexLock lock(mutex_);
-    return failure_ = move_sentence.status();
-  }
+  if (!move_sentence.ok()) return Fail(move_sentence.status());
   if (!move_sentence->empty()) LOG(WARNING) << *move_sentence;
   UpdateSaved();
   return Ok();
@@ -123,7 +166,7 @@ void LaneCheckpoints::OnRoundClosed(const protocol::Cell& cell, uint64_t round) 
   Snapshot& snapshot = incomplete_snapshot_by_round_[round];
   AddCellTo(cell, &snapshot);
   if (snapshot.num_cells < state_adder_by_cell_.size()) return;
-  Write({run_, StepOf(round), round}, *kind, snapshot);
+  Write({run_, facts_.StepOfRound(round), round}, *kind, snapshot);
   incomplete_snapshot_by_round_.erase(incomplete_snapshot_by_round_.begin(),
                                       incomplete_snapshot_by_round_.upper_bound(round));
 }
@@ -147,7 +190,7 @@ void LaneCheckpoints::FinishAt(uint64_t step) {
 }
 
 void LaneCheckpoints::WriteAll(uint64_t step, Kind kind) {
-  if (run_ == 0 || state_adder_by_cell_.empty()) return;
+  if (run_ == 0 || state_adder_by_cell_.empty() || !failure().ok()) return;
   newest_step_ = step;
   Snapshot snapshot;
   for (const auto& [cell, add_state] : state_adder_by_cell_) AddCellTo(cell, &snapshot);
@@ -208,10 +251,8 @@ Status LaneCheckpoints::Load(const pb::Checkpoint& from) {
     return BeginWithoutState();
   }
   if (const Status load_status = LoadPoint({from.run(), from.step(), from.round()});
-      !load_status.ok()) {
-    const MutexLock lock(mutex_);
-    return failure_ = load_status;
-  }
+      !load_status.ok())
+    return Fail(load_status);
   LogInfo(Cat("goes on from the checkpoint of step ", from.step()), Print::kYes);
   return Ok();
 }
@@ -238,7 +279,7 @@ void LaneCheckpoints::Finish() {
     if (newest_round != round) return;
     AddCellTo(cell, &snapshot);
   }
-  Write({run_, StepOf(round), round}, Kind::kOfAll, snapshot);
+  Write({run_, facts_.StepOfRound(round), round}, Kind::kOfAll, snapshot);
 }
 
 void LaneCheckpoints::UpdateSaved() {
@@ -246,7 +287,10 @@ void LaneCheckpoints::UpdateSaved() {
   // With resume: false no new run uses the checkpoints, but a run under way does.
   if (run_ == 0 && !setup_.job.checkpoints().resume()) {
     std::vector<pb::Checkpoint> checkpoints = std::move(saved.checkpoints);
-    saved = {.checkpoints = {}, .unfit = {}, .prepared_run = saved.prepared_run};
+    saved = {.checkpoints = {},
+             .unfit = {},
+             .prepared_run = saved.prepared_run,
+             .unfit_in_run = saved.unfit_in_run};
     const std::vector<pb::Checkpoint> shard_only_checkpoints =
         setup::OffersOf(store_, Kind::kShard);
     checkpoints.insert(checkpoints.end(), shard_only_checkpoints.begin(),

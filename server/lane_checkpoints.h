@@ -61,9 +61,15 @@ class LaneCheckpoints {
   void AddCell(const protocol::Cell& cell, StateAdder add_state);
   bool empty() const { return state_adder_by_cell_.empty(); }
   // Call when the job's membership arrives; `run` identifies the execution of the job. Moves the
-  // files of other runs to another folder. kCannotWrite if that fails; failure() then returns the
-  // same error.
+  // files of other runs to another folder. kCannotWrite if that fails. Without rounds: kBadData,
+  // and nothing is moved, if this run was begun here before and all its checkpoints are damaged.
+  // failure() then returns the same error.
   Status Begin(uint64_t run);
+  // Without rounds: call when LoadNewest has found nothing, and workers have shown that an earlier
+  // process of this lane had reached `step`. kBadData if that process must have written a
+  // checkpoint before: the disk is missing. Then nothing more is written, and failure() returns the
+  // same error.
+  Status CheckNoneIsMissing(uint64_t step);
   // Call when the run starts again from the initial state. Moves all files to another folder.
   // Errors as in Begin.
   Status RestartRun();
@@ -109,9 +115,6 @@ class LaneCheckpoints {
     tensors::Metadata metadata;
     size_t num_cells = 0;  // how many cells were copied
   };
-  checkpoint::NumKept NumbersToKeep() const;
-  // The step of the job after which the workers exchange in `round`.
-  uint64_t StepOf(uint64_t round) const;
   // The kind of checkpoint that is due after this round; nullopt: none.
   std::optional<checkpoint::Kind> KindDueAfter(uint64_t round) const;
   // Adds a copy of the cell's current state to *snapshot.
@@ -119,6 +122,7 @@ class LaneCheckpoints {
   void Write(const checkpoint::Point& point, checkpoint::Kind kind, const Snapshot& snapshot);
   // Writes the current state of all cells.
   void WriteAll(uint64_t step, checkpoint::Kind kind);
+  Status Fail(Status why);  // sets failure(), and returns it
   // Prepares the folder for `run`. `is_restart`: the run starts again from the initial state.
   Status PrepareFolder(uint64_t run, bool is_restart);
   Status LoadPoint(const checkpoint::Point& point);
@@ -132,6 +136,7 @@ class LaneCheckpoints {
   const uint64_t every_steps_, shard_every_steps_;  // intervals in steps; 0: no such checkpoints
   checkpoint::Store store_;
   uint64_t run_ = 0;
+  bool was_prepared_ = false;  // whether the folder had been prepared for run_ before Begin()
   std::map<protocol::Cell, StateAdder> state_adder_by_cell_;
   // The newest round that each cell has closed.
   std::map<protocol::Cell, uint64_t> closed_round_by_cell_;

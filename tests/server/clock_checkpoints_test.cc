@@ -253,5 +253,94 @@ TEST_F(ClockCheckpoints, StoreTheirBeginning) {
   EXPECT_EQ(restarted_drill.central().beginning(), 4u);
 }
 
+// A lane is started again while its workers go on, and its disk is not as its last process left it.
+class ClockLaneStartedAgain : public ClockCheckpoints {
+ protected:
+  // The first process of the lane makes this many pushes, and is killed. Each step is 4 pushes.
+  void RunAndKill(int num_pushes) {
+    job_ = MakeJob({"train.algorithm=asgd"});
+    LaneCheckpoints checkpoints(*job_, 0, 1);
+    ClockDrill drill(*job_, &checkpoints);
+    ASSERT_TRUE(drill.central().BeginRun(kRun).ok());
+    drill.MakePushes(0, num_pushes);
+    for (uint32_t rank = 0; rank < 4; ++rank) clocks_.push_back(drill.clock(rank));
+  }
+  // The error of the lane's next process, to which the workers hand back what they have.
+  Status StartAgain() {
+    LaneCheckpoints checkpoints(*job_, 0, 1);
+    ClockDrill drill(*job_, &checkpoints);
+    Status error = drill.central().BeginRun(kRun);
+    for (uint32_t rank = 0; rank < 4 && error.ok(); ++rank) {
+      for (const protocol::Chunk* chunk : ChunksOf(*job_)) {
+        protocol::Message message;
+        pb::Outcome* outcome = message.head.mutable_held_sum();
+        outcome->set_bucket(chunk->bucket);
+        outcome->set_chunk(chunk->index);
+        outcome->mutable_at_clock()->set_clock(clocks_[rank]);
+        protocol::Sends sends;
+        drill.central().lane().OnMessage(100 + rank, message, &sends);
+      }
+      error = drill.central().OnHeldOutcome();
+    }
+    EXPECT_EQ(error.code(), checkpoints.failure().code());
+    // No checkpoint is written, unless the lane may go on.
+    if (drill.central().step() == 0) drill.MakePushes(0, 40);
+    steps_after_ = StepsOf(checkpoints);
+    return error;
+  }
+  fs::path FolderOfLane() const { return dir_ / "checkpoints" / "shard.0.lane.1"; }
+
+  std::unique_ptr<setup::Setup> job_;
+  std::vector<uint64_t> clocks_;
+  std::vector<uint64_t> steps_after_;
+};
+
+TEST_F(ClockLaneStartedAgain, GoesOnFromItsCheckpoint) {
+  RunAndKill(33);
+  EXPECT_TRUE(StartAgain().ok());
+}
+
+TEST_F(ClockLaneStartedAgain, BeginsAnewIfNoCheckpointWasDue) {
+  RunAndKill(11);
+  fs::remove_all(FolderOfLane());
+  EXPECT_TRUE(StartAgain().ok());
+  EXPECT_FALSE(steps_after_.empty());
+}
+
+TEST_F(ClockLaneStartedAgain, EndsTheJobIfItsDiskIsMissing) {
+  RunAndKill(33);
+  fs::remove_all(FolderOfLane());
+  const Status error = StartAgain();
+  EXPECT_EQ(error.code(), Code::kBadData);
+  EXPECT_THAT(error.message(), testing::MatchesRegex(
+                                   "nothing of this run is in .*shard.0.lane.1, while workers have "
+                                   "its answers up to step [0-9]+, and the job writes a checkpoint "
+                                   "every 3 steps; mount or restore what is missing .*"));
+  EXPECT_TRUE(steps_after_.empty());
+  EXPECT_TRUE(fs::is_empty(FolderOfLane())) << "the next start must not take it for the disk";
+}
+
+// Its folder was prepared, so that it may have died while it wrote the first, of step 3.
+TEST_F(ClockLaneStartedAgain, MayHaveDiedInItsFirstCheckpoint) {
+  RunAndKill(13);
+  for (const char* name : {"step.3.json", "step.3.safetensors"})
+    ASSERT_TRUE(fs::remove(FolderOfLane() / name));
+  EXPECT_TRUE(StartAgain().ok());
+  EXPECT_FALSE(steps_after_.empty());
+}
+
+TEST_F(ClockLaneStartedAgain, EndsTheJobIfAllItsCheckpointsAreDamaged) {
+  RunAndKill(33);
+  for (const char* name : {"step.3", "step.5", "step.6"})
+    fs::resize_file(FolderOfLane() / (name + std::string(".safetensors")), 10);
+  const Status error = StartAgain();
+  EXPECT_EQ(error.code(), Code::kBadData);
+  EXPECT_THAT(error.message(),
+              testing::MatchesRegex("no checkpoint of this run in .*shard.0.lane.1 is whole; the "
+                                    "newest is of step 6: its size in bytes is 10, .*"));
+  EXPECT_TRUE(steps_after_.empty());
+  EXPECT_TRUE(fs::exists(FolderOfLane() / "step.6.json")) << "nothing is moved away";
+}
+
 }  // namespace
 }  // namespace tern::server

@@ -70,6 +70,8 @@ void World::CheckCheckpointsOnDisk(protocol::LaneRef lane, const Checkpoints& fo
     ReportViolation(std::to_string(num_lost) + " checkpoints of shard " +
                     std::to_string(lane.shard) + " are lost, and its disk lost " +
                     std::to_string(max_lost_checkpoints_[lane.shard]));
+  // The shard must not go on with initial weights.
+  may_refuse_start_ |= num_lost != 0 && found_checkpoints.empty();
   checkpoints_on_disk_[lane] = found_checkpoints;
 }
 

@@ -229,7 +229,7 @@ class World : private Network::Host {
   // When all processes were last killed, the workers had no checkpoint in common: some checkpoints
   // were damaged or lost, and others were left. So the job must refuse to start again.
   bool must_refuse_start_ = false;
-  // The job may refuse to start, because a worker lacks a checkpoint.
+  // The job may refuse to start or to go on, because a worker lacks a checkpoint, or a shard all.
   bool may_refuse_start_ = false;
   Report report_;
   Stranger stranger_;

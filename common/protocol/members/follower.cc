@@ -228,7 +228,8 @@ void Follower::OnTimer(Time now, ControlActions* out) {
   if (ended()) return;
   if (stop_code_ != Code::kOk && now - heard_at_ > options_.timings.dead_after)
     return EndWithoutShard0(out);
-  if (!failure_.ok() && (!following() || now - heard_at_ > options_.timings.dead_after)) {
+  // While greeting, the shard will be welcomed again, and then tells shard 0 why it fails.
+  if (!failure_.ok() && (!was_shard0_heard_ || now - heard_at_ > options_.timings.dead_after)) {
     Become(State::kEnded);
     return EmitEnded(failure_, 0, out);
   }

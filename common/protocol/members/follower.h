@@ -14,7 +14,7 @@
 //                epoch (number of the membership) that this shard does not know.
 //   deadline     Shard 0 has been silent for too long: for start_timeout before its first message;
 //                for server_return_timeout after that; for dead_after if this shard was asked to
-//                stop or has failed. A shard that fails while greeting does not wait.
+//                stop or has failed. A shard that fails before that first message does not wait.
 #pragma once
 
 #include <cstdint>

@@ -40,13 +40,16 @@ struct ClockCellSpec {
   std::unique_ptr<ClockCell> weights;  // the cell itself, which has the weights
 };
 
-// What a lane has counted for one cell. Checkpoints save these numbers.
+// What a lane has counted for one cell. Checkpoints save these numbers, but not the last.
 struct CellClocks {
   uint64_t total = 0;  // the number of counted pushes of all ranks
   // By rank: the clock of the newest push that was counted, or dropped as too stale.
   std::vector<uint64_t> counted_clocks;
   // By rank: the version of the weights in the last answer to the rank.
   std::vector<uint64_t> answered_versions;
+  // How many pushes of all ranks a previous server process had answered, as far as members have
+  // handed back answers to pushes that this process had not counted.
+  uint64_t answered_before = 0;
 };
 
 }  // namespace tern::protocol

@@ -94,8 +94,12 @@ void CountedCell::RestoreFromOutcome(Peer from, const pb::Outcome& held_outcome)
         answered_clock - (held_outcome.has_parted() && answered_clock != 0 ? 1 : 0);
     if (clock <= counted_clock || clock > kMaxClock) continue;
     ranks_[rank].least_clock = std::max(ranks_[rank].least_clock, clock);
+    ranks_[rank].answered_before = std::max(ranks_[rank].answered_before, clock);
     lane_->lost_clocks = std::max(lane_->lost_clocks, clock - counted_clock);
   }
+  clocks_.answered_before = 0;
+  for (const RankEntry& entry : ranks_)
+    clocks_.answered_before = std::min(clocks_.answered_before + entry.answered_before, kMaxClock);
 }
 
 void CountedCell::OnPush(Peer from, const pb::Contribution& c, const Bytes& payload, Sends* out) {

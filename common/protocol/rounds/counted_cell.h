@@ -112,6 +112,9 @@ class CountedCell {
     // A lower bound of the rank's clock: the least clock of the other ranks when a new process got
     // the rank, or a clock that a previous server process had answered.
     uint64_t least_clock = 0;
+    // The newest clock that a previous server process had answered, and this one had not counted
+    // when the member handed the answer back; 0: none.
+    uint64_t answered_before = 0;
     // The incarnation that sent the newest push that this server process counted; 0: none so far.
     uint64_t counted_incarnation = 0;
     uint64_t staleness = 0;   // of the rank's newest push

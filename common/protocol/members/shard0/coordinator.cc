@@ -85,7 +85,7 @@ bool Coordinator::IsPeerOfJob(Peer peer) const {
 uint64_t Coordinator::FailedShardCheckpoints() const {
   uint64_t failed_checkpoints = job_.options.NumFailedCheckpoints();
   for (const auto& [shard, follower] : job_.roster.shards)
-    failed_checkpoints += follower.failed_checkpoints;
+    failed_checkpoints += follower.failed_checkpoints + follower.failed_before;
   return failed_checkpoints;
 }
 
@@ -113,15 +113,19 @@ void Coordinator::OnRevoked(Peer peer, Time now, ControlActions* out) {
 void Coordinator::OnFailure(const Status& status, Time now, ControlActions* out) {
   const CheckInvariantsAtScopeEnd checked(*this);
   if (job_.ending()) return;
-  ending_.Abort(status.code(), "server shard 0 cannot go on: " + status.message(), now, out);
+  // If this process is new, it waits for the other shards, so that each is told why the job ends.
+  if (!failed_since_.has_value()) failed_since_ = now;
+  if (!job_.roster.AllShardsAreHere() && now - *failed_since_ < job_.options.timings.dead_after)
+    return;
+  ending_.AbortForShard(status, "server shard 0 cannot go on: " + status.message(), now, out);
 }
 
 void Coordinator::OnShardAbort(Peer from, const pb::Abort& abort, Time now, ControlActions* out) {
   for (const auto& [shard, follower] : job_.roster.shards) {
     if (follower.peer != from) continue;
     const Status error = ErrorFromPeer(abort.code(), abort.sentence());
-    return ending_.Abort(error.code(),
-                         Cat("server shard ", shard, " cannot go on: ", error.message()), now, out);
+    return ending_.AbortForShard(
+        error, Cat("server shard ", shard, " cannot go on: ", error.message()), now, out);
   }
 }
 

@@ -26,6 +26,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -57,7 +58,7 @@ class Coordinator : public Control {
   // Checks what must hold after every event: kInternal, with the invariant that is broken, or ok.
   Status Check() const;
 
-  // How many checkpoints the present processes of all shards could not write.
+  // How many checkpoints the processes of all shards could not write, as far as this process knows.
   uint64_t FailedShardCheckpoints() const;
 
   using Worker = Roster::Worker;
@@ -80,6 +81,7 @@ class Coordinator : public Control {
   void OnShardPulse(Peer from, const pb::Pulse& pulse, Time now, ControlActions* out);
   void OnShardAbort(Peer from, const pb::Abort& abort, Time now, ControlActions* out);
 
+  std::optional<Time> failed_since_;  // when OnFailure was first called
   JobState job_;
   Ending ending_{&job_};
   Membership membership_{&job_};

@@ -97,12 +97,22 @@ Time Ending::AbortDeadline(const Farewell::Recipient& recipient, Time now) const
 }
 
 void Ending::Abort(Code code, const std::string& sentence, Time now, ControlActions* out) {
+  // After a divergence the newest weights are useless, and an older checkpoint may be good.
+  AbortAt(code == Code::kDiverged ? 0 : LastStep(), code, sentence, now, out);
+}
+
+void Ending::AbortForShard(const Status& error, const std::string& sentence, Time now,
+                           ControlActions* out) {
+  if (error.code() != Code::kBadData) return Abort(error.code(), sentence, now, out);
+  AbortAt(0, error.code(), sentence, now, out);
+}
+
+void Ending::AbortAt(uint64_t last_step, Code code, const std::string& sentence, Time now,
+                     ControlActions* out) {
   Message message;
   message.head.mutable_abort()->set_code(static_cast<uint32_t>(code));
   message.head.mutable_abort()->set_sentence(sentence);
-  // After a divergence the newest weights are useless, and an older checkpoint may be good.
-  if (const uint64_t last_step = LastStep(); last_step != 0 && code != Code::kDiverged)
-    message.head.mutable_abort()->set_last_step(last_step);
+  if (last_step != 0) message.head.mutable_abort()->set_last_step(last_step);
   std::vector<Farewell::Recipient> recipients = Recipients(now);
   for (Farewell::Recipient& recipient : recipients)
     recipient.awaited_until = AbortDeadline(recipient, now);

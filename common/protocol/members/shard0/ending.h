@@ -42,6 +42,10 @@ class Ending {
   void EndIfAllDone(Time now, ControlActions* out);
   // Ends the job with an error, which all daemons are told.
   void Abort(Code code, const std::string& sentence, Time now, ControlActions* out);
+  // Ends the job with an error of a server shard. If the shard has lost its part of the state
+  // (kBadData), no shard writes a last checkpoint: the newest that all have must stay the newest.
+  void AbortForShard(const Status& error, const std::string& sentence, Time now,
+                     ControlActions* out);
 
   // While the job is ending, messages and time go to the Farewell, which repeats the last message.
   // REQUIRES the phase kEnding.
@@ -54,6 +58,9 @@ class Ending {
   Status Check() const;
 
  private:
+  // Abort() with `last_step` for the last checkpoint; 0: none is written.
+  void AbortAt(uint64_t last_step, Code code, const std::string& sentence, Time now,
+               ControlActions* out);
   // The status of a job whose workers are all done: ok, or the code of the stop request that ended
   // the job before its last step.
   Status FinalStatus() const;

@@ -281,6 +281,20 @@ TEST_F(FollowerTest, TellsShard0WhyItCannotGoOnAndEndsAsShard0Says) {
   ASSERT_EQ(Count(end_actions, Type::kEnded), 1);
 }
 
+// Its hello was answered, but the Welcome was lost.
+TEST_F(FollowerTest, TellsShard0WhyItCannotGoOnOnceItIsWelcomedAgain) {
+  DeliverFromShard0(PulseMessage(7, 5));
+  ControlActions out;
+  follower_->OnFailure(Status(Code::kBadData, "no disk"), now_, &out);
+  EXPECT_EQ(Count(AdvanceTime(milliseconds(300)), Type::kEnded), 0);
+  BecomeFollowing(5);
+  out = AdvanceTime(TestTimings().heartbeat);
+  EXPECT_TRUE(std::any_of(out.begin(), out.end(), [](const ControlAction& action) {
+    return action.type == Type::kSendShard0 &&
+           action.send.message.head.abort().sentence() == "no disk";
+  }));
+}
+
 TEST_F(FollowerTest, WritesItsLastCheckpointAsShard0Names) {
   BecomeFollowing();
   Message end;

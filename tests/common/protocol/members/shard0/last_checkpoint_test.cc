@@ -62,6 +62,18 @@ TEST(LastCheckpoint, IsNotWrittenAfterADivergence) {
   EXPECT_FALSE(Shard0::AbortTo(100, out).has_last_step());
 }
 
+// Not all shards would have it, and it may replace one that all have.
+TEST(LastCheckpoint, IsNotWrittenIfAShardHasLostItsPart) {
+  const uint64_t step = 12;
+  for (const Code code : {Code::kBadData, Code::kCannotWrite}) {
+    Shard0 shard0(OptionsAtStep(step, OnLoss::kWait));
+    shard0.GatherWorkers();
+    const pb::Abort abort = Shard0::AbortTo(100, shard0.Fail(Status(code, "no disk")));
+    EXPECT_EQ(abort.sentence(), "server shard 0 cannot go on: no disk");
+    EXPECT_EQ(abort.has_last_step(), code != Code::kBadData);
+  }
+}
+
 TEST(LastCheckpoint, IsNotWrittenBeforeTheRunHasState) {
   const uint64_t step = 0;
   Shard0 shard0(OptionsAtStep(step, OnLoss::kWait));

@@ -40,6 +40,11 @@ class Shard0 {
     coordinator_->OnStop(code, now_, &out);
     return out;
   }
+  ControlActions Fail(const Status& status) {
+    ControlActions out;
+    coordinator_->OnFailure(status, now_, &out);
+    return out;
+  }
   // A message to `peer` could not be sent, because the connection is closed.
   void FindUnreachable(Peer peer) { coordinator_->OnUnreachable(peer, now_); }
   // The key of `peer` is not allowed any more.
