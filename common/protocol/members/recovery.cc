@@ -107,15 +107,20 @@ std::string WhoHasWhat(const std::vector<Offer>& offers) {
          (num_groups == num_named ? "" : Cat("; the others differ too (", num_groups, " kinds)"));
 }
 
-// The step of the newest checkpoint of `run`, of either kind; 0: there is none.
-uint64_t NewestStepOfRun(const pb::Hello& hello, uint64_t run) {
-  uint64_t newest_step = 0;
+// The step of the newest checkpoint of `run`, of either kind, if the daemon has two of the run that
+// are at least `window` rounds apart; else 0.
+uint64_t NewestStepOfTwo(const pb::Hello& hello, uint64_t run, uint64_t window) {
+  std::vector<pb::Checkpoint> of_run;
   for (const auto* checkpoints : {&hello.checkpoints(), &hello.shard_checkpoints()}) {
     for (const pb::Checkpoint& checkpoint : *checkpoints) {
-      if (checkpoint.run() == run) newest_step = std::max(newest_step, checkpoint.step());
+      if (checkpoint.run() == run) of_run.push_back(checkpoint);
     }
   }
-  return newest_step;
+  if (of_run.size() < 2) return 0;
+  const auto [oldest, newest] =
+      std::minmax_element(of_run.begin(), of_run.end(),
+                          [](const auto& a, const auto& b) { return KeyOf(a) < KeyOf(b); });
+  return newest->round() - oldest->round() < window ? 0 : newest->step();
 }
 
 bool Contains(const std::vector<pb::Checkpoint>& checkpoints, const pb::Checkpoint& checkpoint) {
@@ -304,20 +309,22 @@ std::string WhyNotBeginAnew(const std::vector<Offer>& offers) {
              difference.empty() ? "" : "; ", difference, HowToRestore());
 }
 
-std::string WhyNotGoBackToBeginning(const std::vector<Offer>& offers, uint64_t run) {
+std::string WhyNotGoBackToBeginning(const std::vector<Offer>& offers, uint64_t run,
+                                    uint64_t window) {
   std::string holder;                // the daemon with the newest second checkpoint of the run
   uint64_t newest_step = 0;          // of that checkpoint
   std::vector<std::string> without;  // the shards whose disks may be missing
   std::vector<std::string> reasons;  // why there is nothing of a shard
   for (const Offer& offer : offers) {
     const pb::Hello& hello = *offer.hello;
-    const size_t num_checkpoints = NumCheckpointsOfRun(hello, run);
-    if (hello.role() == pb::Hello::shard && hello.has_unfit()) {
+    const bool is_shard = hello.role() == pb::Hello::shard;
+    const uint64_t step = NewestStepOfTwo(hello, run, is_shard ? window : 0);
+    if (is_shard && hello.has_unfit()) {
       reasons.push_back(Cat("checkpoints of ", offer.who, " cannot be used: ", SentenceOf(hello)));
-    } else if (hello.role() == pb::Hello::shard && hello.began() != run && num_checkpoints == 0) {
+    } else if (is_shard && hello.began() != run && NumCheckpointsOfRun(hello, run) == 0) {
       without.push_back(offer.who);
-    } else if (num_checkpoints >= 2 && NewestStepOfRun(hello, run) > newest_step) {
-      newest_step = NewestStepOfRun(hello, run);
+    } else if (step > newest_step) {
+      newest_step = step;
       holder = offer.who;
     }
   }

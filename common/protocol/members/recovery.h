@@ -212,8 +212,10 @@ std::string WhyNotBeginAnew(const std::vector<Offer>& offers);
 // ChooseBeginPoint found no checkpoint. Returns why the job must not go back to its beginning, or
 // an empty string if it may. It must not if one daemon has two checkpoints of the run, of either
 // kind, and another, a shard, has lost its own: its disk was never prepared for the run, so it is
-// missing, or checkpoints on it are damaged. (A daemon has its second checkpoint only after every
-// shard has written its first.)
-std::string WhyNotGoBackToBeginning(const std::vector<Offer>& offers, uint64_t run);
+// missing, or checkpoints on it are damaged. (A worker has its second checkpoint only after every
+// shard has written its first. Shards may be `window` rounds apart, so two checkpoints of a shard
+// count only if they are, too.)
+std::string WhyNotGoBackToBeginning(const std::vector<Offer>& offers, uint64_t run,
+                                    uint64_t window = 1);
 
 }  // namespace tern::protocol

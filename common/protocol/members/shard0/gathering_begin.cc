@@ -73,7 +73,7 @@ bool Gathering::MayBeginAnew(const std::vector<Offer>& offers, Time now, Control
 bool Gathering::MayGoBackToBeginning(const std::vector<Offer>& offers, Time now,
                                      ControlActions* out) {
   if (job_.options.begins_from_shards) {
-    const std::string why = WhyNotGoBackToBeginning(offers, job_.roster.run);
+    const std::string why = WhyNotGoBackToBeginning(offers, job_.roster.run, job_.options.window);
     if (!why.empty()) ending_.Abort(Code::kBadData, why, now, out);
     return why.empty();
   }
