@@ -139,15 +139,15 @@ Status CentralLane::BeginRun(uint64_t run) {
   if (clock_lane_ == nullptr) return Ok();
   if (had_other_run) TERN_RETURN_IF_ERROR(ResetToInitial());
   const std::optional<uint64_t> step = checkpoints_.LoadNewest();
-  has_restored_ = step.has_value();
-  if (!has_restored_) return Ok();
+  has_checkpoint_ = step.has_value();
+  if (!has_checkpoint_) return Ok();
   RestoreClocks();
   LogInfo(Cat("lane ", lane_number_, " goes on from its checkpoint of step ", *step), Print::kYes);
   return Ok();
 }
 
 Status CentralLane::OnHeldOutcome() {
-  if (clock_lane_ == nullptr || has_restored_ || clock_lane_->lost_clocks() == 0) return Ok();
+  if (clock_lane_ == nullptr || has_checkpoint_ || clock_lane_->lost_clocks() == 0) return Ok();
   uint64_t least_pushes = protocol::kMaxClock;  // that the earlier process had answered in a cell
   for (const auto& [cell, clocks] : clocks_by_cell_)
     least_pushes = std::min(least_pushes, clock_lane_->clocks(cell).answered_before);
@@ -155,7 +155,9 @@ Status CentralLane::OnHeldOutcome() {
 }
 
 void CentralLane::AfterMessages() {
-  if (clock_lane_ != nullptr) checkpoints_.WriteIfDue(step());
+  if (clock_lane_ == nullptr) return;
+  const bool is_written = checkpoints_.WriteIfDue(step());
+  has_checkpoint_ |= is_written && clock_lane_->lost_clocks() == 0;
 }
 
 void CentralLane::Finish(uint64_t last_step) {
@@ -166,7 +168,7 @@ void CentralLane::Finish(uint64_t last_step) {
 Status CentralLane::GoBack(const std::optional<pb::Checkpoint>& target) {
   if (clock_lane_ != nullptr || !target.has_value()) TERN_RETURN_IF_ERROR(ResetToInitial());
   TERN_RETURN_IF_ERROR(target.has_value() ? checkpoints_.Load(*target) : checkpoints_.RestartRun());
-  has_restored_ = target.has_value();
+  has_checkpoint_ = target.has_value();
   if (clock_lane_ != nullptr) {
     RestoreClocks();
   } else {

@@ -111,7 +111,9 @@ class CentralLane {
   std::map<protocol::Cell, protocol::CellClocks> clocks_by_cell_;
   LaneCheckpoints& checkpoints_;
   uint64_t run_ = 0, beginning_ = 0;
-  bool has_restored_ = false;  // without rounds: whether the weights are from a checkpoint
+  // Without rounds: whether the weights are from a checkpoint, or this process wrote one while
+  // it had all that workers have of the run. So its disk is there.
+  bool has_checkpoint_ = false;
   std::unique_ptr<protocol::Lane> lane_;
   protocol::ClockLane* clock_lane_ = nullptr;  // lane_ if that is a ClockLane; else null
   protocol::RoundLane* round_lane_ = nullptr;  // lane_ if that is a RoundLane; else null

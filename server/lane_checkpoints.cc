@@ -128,7 +128,7 @@ Status LaneCheckpoints::CheckNoneIsMissing(uint64_t step) {
   if (interval == 0 || step < num_due * interval) return Ok();
   if (!was_prepared_) store_.ForgetRun();
   return Fail(
-      Status(Code::kBadData, Cat("nothing of this run is in ", store_.folder(),
+      Status(Code::kBadData, Cat("no usable checkpoint of this run is in ", store_.folder(),
                                  ", while workers have its answers up to "
                                  "step ",
                                  step, ", and the job writes a checkpoint every ", interval,
@@ -171,11 +171,14 @@ void LaneCheckpoints::OnRoundClosed(const protocol::Cell& cell, uint64_t round) 
                                       incomplete_snapshot_by_round_.upper_bound(round));
 }
 
-void LaneCheckpoints::WriteIfDue(uint64_t step) {
-  if (ContainsMultiple(every_steps_, newest_step_, step))
-    return WriteAll(step - step % every_steps_, Kind::kOfAll);
-  if (ContainsMultiple(shard_every_steps_, newest_step_, step))
-    WriteAll(step - step % shard_every_steps_, Kind::kShard);
+bool LaneCheckpoints::WriteIfDue(uint64_t step) {
+  if (ContainsMultiple(every_steps_, newest_step_, step)) {
+    WriteAll(step - step % every_steps_, Kind::kOfAll);
+    return true;
+  }
+  const bool is_due = ContainsMultiple(shard_every_steps_, newest_step_, step);
+  if (is_due) WriteAll(step - step % shard_every_steps_, Kind::kShard);
+  return is_due;
 }
 
 void LaneCheckpoints::FinishAt(uint64_t step) {

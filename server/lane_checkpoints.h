@@ -78,8 +78,9 @@ class LaneCheckpoints {
   void OnRoundClosed(const protocol::Cell& cell, uint64_t round);
   // With rounds: a checkpoint of all daemons was asked for, after `round`, which is not over.
   void WantAfter(uint64_t round) { requested_round_ = round; }
-  // Without rounds: call when all cells have reached `step`. Writes a checkpoint if one is due.
-  void WriteIfDue(uint64_t step);
+  // Without rounds: call when all cells have reached `step`. Writes a checkpoint if one is due, and
+  // returns whether one was.
+  bool WriteIfDue(uint64_t step);
   // With rounds: call when the process ends. Writes the current state if the job writes checkpoints
   // and all cells have closed the same round.
   void Finish();

@@ -218,6 +218,7 @@ Status Server::Run() {
     if (none_reminder_.IsDue(clock_.Now())) LOG(WARNING) << setup::kNoneWarning;
   }
   service_manager_.Stopping();
+  watchdog.OnTurn();
   WriteSummary();
   control_socket_->CloseAfterFlush();
   EndProcessIfALaneHangs();

@@ -10,6 +10,7 @@
 
 #include "common/base/atomic_file.h"
 #include "common/base/hash.h"
+#include "common/base/logging.h"
 #include "common/base/text.h"
 #include "common/checkpoint/names.h"
 
@@ -142,6 +143,10 @@ Status Store::MakeFolder(uint64_t run) {
       removed_steps.push_back(point.step);
   }
   for (const uint64_t step : removed_steps) Remove(step);
+  LOG_IF(WARNING, own_recorded_run_ == run)
+      << owner_.folder
+      << " is gone: somebody has removed it, or its disk is away. It is made again, "
+      << "without the " << removed_steps.size() << " checkpoints that were in it";
   return WriteRecord(run);
 }
 
@@ -263,6 +268,7 @@ void Store::RecordRun(uint64_t run) {
 }
 
 void Store::ForgetRun() {
+  for (const Point& point : std::vector<Point>(points_)) Remove(point.step);
   storage_.Remove(RecordPath(owner_.folder));
   own_recorded_run_ = 0;
   record_ = {};

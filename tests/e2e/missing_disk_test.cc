@@ -179,7 +179,8 @@ TEST(KilledServer, WithoutRoundsEndsTheJobIfItsDiskIsMissing) {
   fs::rename(folder, moved_folder);
   job.StartServer(1, arguments);
   job.ExpectAllEnd(65);
-  ExpectInAllLogs(job, options, "server shard 1 cannot go on: nothing of this run is in ");
+  ExpectInAllLogs(job, options,
+                  "server shard 1 cannot go on: no usable checkpoint of this run is in ");
   fs::remove(folder);
   fs::rename(moved_folder, folder);
   job.StartAll(arguments);

@@ -265,23 +265,26 @@ class ClockLaneStartedAgain : public ClockCheckpoints {
     drill.MakePushes(0, num_pushes);
     for (uint32_t rank = 0; rank < 4; ++rank) clocks_.push_back(drill.clock(rank));
   }
+  // The worker says that all its pushes up to `clock` were answered. Returns the lane's error.
+  Status HandBack(ClockDrill* drill, uint32_t rank, uint64_t clock) {
+    for (const protocol::Chunk* chunk : ChunksOf(*job_)) {
+      protocol::Message message;
+      pb::Outcome* outcome = message.head.mutable_held_sum();
+      outcome->set_bucket(chunk->bucket);
+      outcome->set_chunk(chunk->index);
+      outcome->mutable_at_clock()->set_clock(clock);
+      protocol::Sends sends;
+      drill->central().lane().OnMessage(100 + rank, message, &sends);
+    }
+    return drill->central().OnHeldOutcome();
+  }
   // The error of the lane's next process, to which the workers hand back what they have.
   Status StartAgain() {
     LaneCheckpoints checkpoints(*job_, 0, 1);
     ClockDrill drill(*job_, &checkpoints);
     Status error = drill.central().BeginRun(kRun);
-    for (uint32_t rank = 0; rank < 4 && error.ok(); ++rank) {
-      for (const protocol::Chunk* chunk : ChunksOf(*job_)) {
-        protocol::Message message;
-        pb::Outcome* outcome = message.head.mutable_held_sum();
-        outcome->set_bucket(chunk->bucket);
-        outcome->set_chunk(chunk->index);
-        outcome->mutable_at_clock()->set_clock(clocks_[rank]);
-        protocol::Sends sends;
-        drill.central().lane().OnMessage(100 + rank, message, &sends);
-      }
-      error = drill.central().OnHeldOutcome();
-    }
+    for (uint32_t rank = 0; rank < 4 && error.ok(); ++rank)
+      error = HandBack(&drill, rank, clocks_[rank]);
     EXPECT_EQ(error.code(), checkpoints.failure().code());
     // No checkpoint is written, unless the lane may go on.
     if (drill.central().step() == 0) drill.MakePushes(0, 40);
@@ -312,12 +315,22 @@ TEST_F(ClockLaneStartedAgain, EndsTheJobIfItsDiskIsMissing) {
   fs::remove_all(FolderOfLane());
   const Status error = StartAgain();
   EXPECT_EQ(error.code(), Code::kBadData);
-  EXPECT_THAT(error.message(), testing::MatchesRegex(
-                                   "nothing of this run is in .*shard.0.lane.1, while workers have "
-                                   "its answers up to step [0-9]+, and the job writes a checkpoint "
-                                   "every 3 steps; mount or restore what is missing .*"));
+  EXPECT_THAT(error.message(),
+              testing::MatchesRegex(
+                  "no usable checkpoint of this run is in .*shard.0.lane.1, while workers have "
+                  "its answers up to step [0-9]+, and the job writes a checkpoint "
+                  "every 3 steps; mount or restore what is missing .*"));
   EXPECT_TRUE(steps_after_.empty());
   EXPECT_TRUE(fs::is_empty(FolderOfLane())) << "the next start must not take it for the disk";
+}
+
+TEST_F(ClockLaneStartedAgain, BelievesItsOwnDiskMoreThanAWorker) {
+  job_ = MakeJob({"train.algorithm=asgd"});
+  LaneCheckpoints checkpoints(*job_, 0, 1);
+  ClockDrill drill(*job_, &checkpoints);
+  ASSERT_TRUE(drill.central().BeginRun(kRun).ok());
+  drill.MakePushes(0, 33);
+  EXPECT_TRUE(HandBack(&drill, 0, 1000).ok());
 }
 
 // Its folder was prepared, so that it may have died while it wrote the first, of step 3.

@@ -64,9 +64,16 @@ bool Roster::Worker::Process::HasSent(const pb::Hello& hello) const {
 }
 
 void Roster::Worker::CountFor(const pb::Hello& hello) {
-  if (process.HasSent(hello)) return;
-  AddCounters(counters, &earlier);
-  counters.Clear();
+  if (!process.HasSent(hello)) {
+    AddCounters(counters, &earlier);
+    counters.Clear();
+    return;
+  }
+  // Where it is now, its next heartbeat says.
+  counters.set_job_step(0);
+  counters.clear_from_step();
+  counters.clear_checkpoint_step();
+  counters.clear_planning_s();
 }
 
 pb::Counters Roster::Worker::CountersOfAll() const {

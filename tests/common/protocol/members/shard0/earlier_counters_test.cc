@@ -70,6 +70,19 @@ TEST_F(EarlierCounters, OfAProcessThatComesBackAreCountedOnce) {
   EXPECT_EQ(worker().CountersOfAll().samples(), 110u);
 }
 
+// A worker that planned its network for so long that it was lost may return when that is done.
+TEST_F(EarlierCounters, DoNotLoseAProcessAgainThatComesBack) {
+  SayHello(21, 0, kProgressOfFirst);
+  Message message = HeartbeatMessage(1, 21, 4, kProgressOfFirst);
+  message.head.mutable_heartbeat()->mutable_counters()->set_planning_s(1e6);
+  shard0_.Deliver(worker().peer, message);
+  shard0_.PassTime(milliseconds(100), {0});
+  ASSERT_EQ(worker().presence, Coordinator::Worker::Presence::kLost);
+  SayHello(31, 0, kProgressOfFirst);
+  shard0_.PassTime(milliseconds(100), {0});
+  EXPECT_EQ(worker().presence, Coordinator::Worker::Presence::kPresent);
+}
+
 // In a container, every process may have the same number.
 TEST_F(EarlierCounters, TellAProcessWithTheSameNumberByItsProgress) {
   SayHello(21, 0, 0);
