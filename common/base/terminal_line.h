@@ -12,8 +12,8 @@
 namespace tern {
 
 // If nobody reads the output (Ctrl-S, `| less`, a dead ssh session), a call waits, but all calls
-// together for at most kPatience and a 32nd of the time, because a job must not stand still for that. What is not written
-// then waits in memory, and follows in order.
+// together for at most kPatience and a 32nd of the time, because a job must not stand still for
+// that. What is not written then waits in memory, and follows in order.
 class TerminalLine {
  public:
   // Writes to `fd`, which must stay open: STDOUT_FILENO or STDERR_FILENO.

@@ -111,8 +111,8 @@ class Store {
   Result<std::string> Begin(
       uint64_t run, bool starts_anew,
       std::chrono::system_clock::time_point now = std::chrono::system_clock::now());
-  // Removes run.json, and what has been written since Begin: the folder was prepared for a run whose
-  // checkpoints are elsewhere.
+  // Removes run.json, and what has been written since Begin: the folder was prepared for a run
+  // whose checkpoints are elsewhere.
   void ForgetRun();
   // Writes a checkpoint, unless it exists, and removes the oldest of its kind if there are too
   // many. Makes the folder and run.json again if somebody has removed them. If the checkpoint
