@@ -129,9 +129,8 @@ Status LaneCheckpoints::CheckNoneIsMissing(uint64_t step) {
   if (!was_prepared_) store_.ForgetRun();
   return Fail(
       Status(Code::kBadData, Cat("no usable checkpoint of this run is in ", store_.folder(),
-                                 ", while workers have its answers up to "
-                                 "step ",
-                                 step, ", and the job writes a checkpoint every ", interval,
+                                 ", while workers have its answers up to step ", step,
+                                 ", and the job writes a checkpoint every ", interval,
                                  interval == 1 ? " step" : " steps", protocol::HowToRestore())));
 }
 

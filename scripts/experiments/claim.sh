@@ -18,7 +18,7 @@ source scripts/lib/programs.sh
 names='linear_speedup clip local_steps dgc asynchrony outer outer_cifar10 few_bits pipelining'
 name=${1:-}
 if [ "$name" = --help ] || [ "$name" = -h ]; then
-  sed -n 's/^# \?//p' "scripts/experiments/claim.sh"
+  sed -n '2,/^set /s/^# \?//p' "scripts/experiments/claim.sh"
   exit
 fi
 case " $names " in
