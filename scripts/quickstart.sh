@@ -5,6 +5,7 @@
 #   scripts/quickstart.sh --set train.steps=200    arguments go to `tern run`
 # TERN_BUILD_DIR=FOLDER takes the programs of that build: nothing is installed or built.
 set -euo pipefail
+case " $* " in *' --help '* | *' -h '*) sed -n '2,/^set /s/^# \?//p' "$0"; exit ;; esac
 cd "$(dirname "$0")/.."
 source scripts/lib/programs.sh
 

@@ -182,6 +182,9 @@ Result<std::unique_ptr<Setup>> StartDaemon(
   LOG(INFO) << "rank " << line.rank << " from " << line.rank_source;
   for (const std::string& place_line : (*setup)->place_lines) LOG(INFO) << place_line;
   LOG(INFO) << "the job as this " << role << " understands it:\n" << config::ToYaml(job);
+  if (role == "server" && line.rank == 0) {
+    for (const std::string& warning : (*setup)->job_warnings) LOG(WARNING) << warning;
+  }
   if (const std::string warning = WarningOfOpenFolder(job.output_dir()); !warning.empty())
     LOG(WARNING) << warning;
   if (job.security() == pb::Job::none) {

@@ -268,12 +268,15 @@ Result<pb::Job> LoadJob(const std::string& path, const std::vector<std::string>&
 
 Result<std::unique_ptr<Setup>> MakeSetupWithoutTensors(const std::string& path,
                                                        const std::vector<std::string>& overrides) {
-  Result<pb::Job> job = LoadJob(path, overrides);
+  std::vector<std::string> job_warnings;
+  Result<pb::Job> job =
+      config::LoadJob(path, overrides, KnownNames(), PlaceOf(ProcessEnvironment()), &job_warnings);
   if (!job.ok()) return job.status();
   const Result<uint64_t> launch = LaunchOf(ProcessEnvironment());
   if (!launch.ok()) return launch.status();
   auto setup = std::make_unique<Setup>();
   setup->job = std::move(*job);
+  setup->job_warnings = std::move(job_warnings);
   setup->launch = *launch;
   setup->place_lines = DescribePlace(PlaceOf(ProcessEnvironment()), setup->job);
   setup->timings = TimingsOf(setup->job.faults());

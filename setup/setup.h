@@ -28,6 +28,8 @@ struct Setup {
   uint32_t rank = 0;
   // What the environment says of the job's place (setup/environment.h), a line each, for the log.
   std::vector<std::string> place_lines;
+  // What may be a mistake in the job, a sentence each (common/config/ignored_keys.h).
+  std::vector<std::string> job_warnings;
   uint64_t launch = 0;  // which launch started this process (setup/environment.h); 0: none did
   pb::NetDef net;
   models::ParameterTable table;

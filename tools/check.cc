@@ -144,7 +144,8 @@ Status CheckShape(const setup::Setup& setup, const data::Samples& samples,
 }
 
 // The images of the job, in a line for each split; nothing for a client's job. kBadData if they
-// cannot be read, or do not fit the model; kBadJob if they are fewer than a batch.
+// cannot be read, or do not fit the model; kBadJob if they are fewer than a batch, or make a job too
+// short.
 Result<std::string> DescribeData(const setup::Setup& setup) {
   std::string text;
   if (setup::HasForeignTable(setup.job)) return text;  // The program has the data.
@@ -166,6 +167,7 @@ Result<std::string> DescribeData(const setup::Setup& setup) {
       const Result<data::Epochs> epochs = data::Epochs::Make(epoch_options);
       if (!epochs.ok()) return epochs.status();
       text += Cat(", ", epochs->steps_per_epoch(), " steps an epoch");
+      TERN_RETURN_IF_ERROR(data::StepsOfJob(setup.job, *epochs).status());
     }
     text += "\n";
   }
@@ -199,6 +201,8 @@ Status PrintVerdict(const setup::Setup& setup) {
     std::printf("algorithm: %s, optimizer: %s\n", algorithm::DescribeAlgorithm(job.train()).c_str(),
                 update::DescribeOptimizer(job.train().optimizer()).c_str());
   }
+  for (const std::string& warning : setup.job_warnings)
+    std::printf("warning: %s\n", warning.c_str());
   for (const std::string& warning : worker::WarningsOfThreads(job))
     std::printf("warning: %s\n", warning.c_str());
   if (data.ok()) std::printf("%s", data->c_str());

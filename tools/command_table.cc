@@ -205,7 +205,8 @@ Command DoctorCommand() {
 Command ConfigCommand() {
   return {{"tern config",
            "print a job with all defaults",
-           "The output is YAML with every key of the job, and nothing else: a complete job file.",
+           "The output is YAML with every key that has an effect in the job, and nothing else: a "
+           "complete job file.",
            {kJobOrStdin},
            {kSetFlag}},
           &PrintConfig};

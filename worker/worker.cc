@@ -66,8 +66,9 @@ Status Worker::Initialize() {
   Result<data::Batches> batches = data::Batches::Make(*train_samples_, options, job_.seed());
   if (!batches.ok()) return batches.status();
   batches_.emplace(std::move(*batches));
-  total_steps_ = job_.train().has_steps() ? job_.train().steps()
-                                          : batches_->epochs().StepsOf(job_.train().epochs());
+  const Result<uint64_t> total_steps = data::StepsOfJob(job_, batches_->epochs());
+  if (!total_steps.ok()) return total_steps.status();
+  total_steps_ = *total_steps;
 
   auto replica = client::Replica::Make(setup_);
   if (!replica.ok()) return replica.status();

@@ -32,17 +32,16 @@ std::string Excerpt(std::string_view text) {
   return shown;
 }
 
+std::string Faults::PlaceText(const Position& position) const {
+  if (position.override_index >= 0)
+    return override_names_[static_cast<size_t>(position.override_index)];
+  return file_name_ + ":" + std::to_string(position.line) + ":" + std::to_string(position.column);
+}
+
 void Faults::Add(const Position& position, const std::string& key, const std::string& saw,
                  const std::string& allowed, const std::string& suggestion) {
-  std::string position_text;
-  if (position.override_index >= 0) {
-    position_text = override_names_[static_cast<size_t>(position.override_index)];
-  } else {
-    position_text =
-        file_name_ + ":" + std::to_string(position.line) + ":" + std::to_string(position.column);
-  }
   std::string fault_text =
-      position_text + ": " + (key.empty() ? "" : Excerpt(key) + ": ") + "saw " + saw;
+      PlaceText(position) + ": " + (key.empty() ? "" : Excerpt(key) + ": ") + "saw " + saw;
   fault_text += suggestion.empty() ? "; allowed: " : "; did you mean " + suggestion + "? Allowed: ";
   fault_text += allowed;
   faults_.push_back({position, std::move(fault_text)});

@@ -38,6 +38,9 @@ class Faults {
   // Whether `key`, or a section that contains it, has a fault or is muted.
   bool HasFault(std::string_view key) const;
 
+  // A position as messages show it: "job.yaml:12:16", or "--set seed=5".
+  std::string PlaceText(const Position& position) const;
+
   bool empty() const { return faults_.empty(); }
   // Ok without faults; else kBadJob with at most 200 lines and the number of further faults.
   Status ToStatus() const;

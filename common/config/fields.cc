@@ -1,8 +1,11 @@
 #include "common/config/fields.h"
 
+#include <google/protobuf/text_format.h>
+
 #include <algorithm>
 #include <charconv>
 #include <deque>
+#include <memory>
 #include <set>
 #include <utility>
 
@@ -64,6 +67,25 @@ bool IsApplicable(const FieldDescriptor* field, const google::protobuf::Message&
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
+bool HasEffect(const FieldDescriptor* field, const google::protobuf::Message& message) {
+  if (!RuleOf(field).has_effective_if()) return true;
+  const pb::Condition& condition = RuleOf(field).effective_if();
+  const std::string value =
+      ScalarOf(message, message.GetDescriptor()->FindFieldByName(condition.key()));
+  const auto contains_value = [&](const auto& values) {
+    return std::find(values.begin(), values.end(), value) != values.end();
+  };
+  return (condition.is().empty() || contains_value(condition.is())) &&
+         !contains_value(condition.is_not());
+}
+
+bool HasDefault(const FieldDescriptor* field, const google::protobuf::Message& message) {
+  if (field->is_repeated()) return message.GetReflection()->FieldSize(message, field) == 0;
+  if (field->message_type() != nullptr) return !message.GetReflection()->HasField(message, field);
+  const std::unique_ptr<google::protobuf::Message> empty_message(message.New());
+  return ScalarOf(message, field) == ScalarOf(*empty_message, field);
+}
+
 std::vector<std::string> KeysOf(const Descriptor* message) {
   std::vector<std::string> keys;
   for (int i = 0; i < message->field_count(); ++i) keys.push_back(message->field(i)->name());
@@ -74,6 +96,14 @@ std::vector<std::string> NamesOf(const EnumDescriptor* type) {
   std::vector<std::string> names;
   for (int i = 0; i < type->value_count(); ++i) names.push_back(type->value(i)->name());
   return names;
+}
+
+std::string ScalarOf(const google::protobuf::Message& message, const FieldDescriptor* field) {
+  if (field->cpp_type() == FieldDescriptor::CPPTYPE_STRING)
+    return message.GetReflection()->GetString(message, field);
+  std::string text;
+  google::protobuf::TextFormat::PrintFieldValueToString(message, field, -1, &text);
+  return text;
 }
 
 std::string OneOf(const std::vector<std::string>& names) {

@@ -29,10 +29,22 @@ const pb::Rule& RuleOf(const google::protobuf::FieldDescriptor* field);
 bool IsApplicable(const google::protobuf::FieldDescriptor* field,
                   const google::protobuf::Message& message);
 
+// Whether the key `field` changes anything in `message`, a section with all its defaults. The
+// option (rule).effective_if may make that depend on another key. A job may set the key anyway.
+bool HasEffect(const google::protobuf::FieldDescriptor* field,
+               const google::protobuf::Message& message);
+// Whether `field` has in `message` the value that it has when nothing sets it.
+bool HasDefault(const google::protobuf::FieldDescriptor* field,
+                const google::protobuf::Message& message);
+
 // The names of the fields of a message.
 std::vector<std::string> KeysOf(const google::protobuf::Descriptor* message);
 // The names of the values of an enum.
 std::vector<std::string> NamesOf(const google::protobuf::EnumDescriptor* type);
+
+// The value of `field`, which is not repeated and no section: "0.1", "true", "momentum".
+std::string ScalarOf(const google::protobuf::Message& message,
+                     const google::protobuf::FieldDescriptor* field);
 
 // Returns "one of a, b, c", or the name itself if there is only one.
 std::string OneOf(const std::vector<std::string>& names);

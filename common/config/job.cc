@@ -3,6 +3,7 @@
 #include "common/base/atomic_file.h"
 #include "common/base/text.h"
 #include "common/config/canonical.h"
+#include "common/config/ignored_keys.h"
 #include "common/config/overrides.h"
 #include "common/config/rules.h"
 #include "common/config/textproto.h"
@@ -83,7 +84,7 @@ std::string WithoutByteOrderMark(const std::string& text) {
 
 Result<pb::Job> ParseJob(const std::string& bytes, const std::string& name,
                          const std::vector<std::string>& overrides, const NameTables& tables,
-                         const Place& place) {
+                         const Place& place, std::vector<std::string>* warnings) {
   if (bytes.size() > kMaxTextBytes) return TooLargeError(name);
   const std::vector<Override> all_overrides = OverridesOf(place, overrides);
   Faults faults(name, NamesOf(all_overrides));
@@ -121,14 +122,16 @@ Result<pb::Job> ParseJob(const std::string& bytes, const std::string& name,
   CheckRules(complete_job, "", check_context);
   CheckJob(complete_job, check_context);
   if (!faults.empty()) return faults.ToStatus();
+  if (warnings != nullptr) *warnings = WarningsOfIgnoredKeys(job, complete_job, context);
   return complete_job;
 }
 
 Result<pb::Job> LoadJob(const std::string& path, const std::vector<std::string>& overrides,
-                        const NameTables& tables, const Place& place) {
+                        const NameTables& tables, const Place& place,
+                        std::vector<std::string>* warnings) {
   const Result<std::string> text = ReadAtMost(path, kMaxTextBytes + 1, kReadTimeout);
   if (!text.ok()) return text.status().Within("the job file");
-  return ParseJob(*text, path, overrides, tables, place);
+  return ParseJob(*text, path, overrides, tables, place, warnings);
 }
 
 }  // namespace tern::config

@@ -26,13 +26,16 @@ namespace tern::config {
 // "train.batch_total=64" or "servers.0.address=127.0.0.1:7501"; its value is YAML; `null` removes
 // the key; the last of several overrides of a key wins.
 // `place`: replaces keys of the file, before the overrides do.
+// `warnings`, if not null: gets a sentence for each key that the job sets without effect
+// (ignored_keys.h).
 Result<pb::Job> LoadJob(const std::string& path, const std::vector<std::string>& overrides,
-                        const NameTables& tables, const Place& place = {});
+                        const NameTables& tables, const Place& place = {},
+                        std::vector<std::string>* warnings = nullptr);
 // Like LoadJob, for the text of a job file. `name`: the file's name in messages; its ending selects
 // the syntax.
 Result<pb::Job> ParseJob(const std::string& text, const std::string& name,
                          const std::vector<std::string>& overrides, const NameTables& tables,
-                         const Place& place = {});
+                         const Place& place = {}, std::vector<std::string>* warnings = nullptr);
 
 // The digest of the job without local keys (keys that may differ between hosts): equal in all
 // processes of a job.

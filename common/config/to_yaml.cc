@@ -87,7 +87,8 @@ std::string ScalarText(const Message& message, const FieldDescriptor* field, int
 
 class YamlWriter {
  public:
-  // Leaves out the keys that a job with this train.compute must not have.
+  // Leaves out the keys that a job with this train.compute must not have, and those that have their
+  // default and no effect.
   explicit YamlWriter(pb::Train::Compute compute) : compute_(compute) {}
 
   std::string TakeText() { return std::move(out_); }
@@ -101,6 +102,7 @@ class YamlWriter {
       const FieldDescriptor* field = type->field(i);
       if (!field->is_repeated() && !message.GetReflection()->HasField(message, field)) continue;
       if (IsMeaningless(field, compute_)) continue;
+      if (!HasEffect(field, message) && HasDefault(field, message)) continue;
       out_ += has_keys ? std::string(indent, ' ') : first_indent;
       has_keys = true;
       out_ += field->name() + ":";

@@ -2,6 +2,7 @@
 // their keys go with the algorithm, the optimizer, the scalers and the place of the parameters.
 #include "common/algorithm/algorithms.h"
 #include "common/algorithm/facts.h"
+#include "common/base/text.h"
 #include "common/config/cross_key_checker.h"
 #include "common/config/uses_codec.h"
 #include "common/config/validate.h"
@@ -82,8 +83,10 @@ class CodecChecker : private CrossKeyChecker {
     ForEachPushCodec(job_.exchange(), [&](const std::string& key, const std::string& codec) {
       if (!AreValid({key}) || !IsInTable("only_sharing_codecs", codec)) return;
       if (facts.has_rounds && !facts.is_central)
-        return Report(key, codec + " with scaler: per_worker",
-                      "qsgd, whose norms are each worker's own; or set exchange.scaler: shared");
+        return Report(
+            key, codec + " with scaler: per_worker",
+            Cat("qsgd, whose norms are each worker's own; or set exchange.scaler: shared",
+                job_.exchange().clip() == pb::Exchange::grace ? " and exchange.clip: none" : ""));
       Report(
           key,
           codec + " with " +

@@ -188,6 +188,8 @@ Status SuperviseToTheEnd(const LocalJob& local, Supervisor::Options options,
   const std::string& where = options.members.front().spec.host;
   if (const std::string url = setup::PageUrl(local.job()); !url.empty())
     screen->PrintLine(Cat("the page of this job is ", url, where.empty() ? "" : ", on " + where));
+  for (const std::string& warning : local.setup->job_warnings)
+    screen->PrintLine("warning: " + warning);
   screen->SetChanges(setup::ChangesSinceLastRun(*local.setup));
   Supervisor supervisor(std::move(options), *stop_signals, *screen);
   TERN_RETURN_IF_ERROR(supervisor.Run());

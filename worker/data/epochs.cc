@@ -4,7 +4,9 @@
 #include <cmath>
 #include <string>
 
+#include "common/algorithm/facts.h"
 #include "common/algorithm/ranks.h"
+#include "common/base/text.h"
 
 namespace tern::data {
 
@@ -162,6 +164,18 @@ uint64_t Epochs::StepsOf(double epochs) const {
   return std::max<uint64_t>(
       1, last_stage->first_step +
              static_cast<uint64_t>(std::llround(epochs_in_last_stage * steps_in_epoch)));
+}
+
+Result<uint64_t> StepsOfJob(const pb::Job& job, const Epochs& epochs) {
+  const pb::Train& train = job.train();
+  const uint64_t num_steps = train.has_steps() ? train.steps() : epochs.StepsOf(train.epochs());
+  const algorithm::Facts facts = algorithm::FactsOf(job);
+  if (facts.lookahead == nullptr || facts.lookahead->every_steps() <= num_steps) return num_steps;
+  return Status(Code::kBadJob,
+                Cat(facts.lookahead_key, ".every_steps: saw ", facts.lookahead->every_steps(),
+                    "; allowed: at most ", num_steps,
+                    ", the steps of the job, because the average is evaluated, and is that of the "
+                    "first weights until then"));
 }
 
 }  // namespace tern::data

@@ -80,4 +80,8 @@ class Epochs {
   std::vector<Stage> stages_;
 };
 
+// The length of `job` in steps. kBadJob if the job ends before Lookahead takes in the weights for
+// the first time.
+Result<uint64_t> StepsOfJob(const pb::Job& job, const Epochs& epochs);
+
 }  // namespace tern::data

@@ -198,7 +198,9 @@ INSTANTIATE_TEST_SUITE_P(
                  "exchange: {scaler: per_worker, rules: [{codec: qsgd_shared}]}\n",
                  "exchange.rules[0].codec: saw qsgd_shared with scaler: per_worker"},
         RuleCase{"algorithm: ssgd", "exchange: {codec: qsgd_shared, clip: grace}\n",
-                 "exchange.codec: saw qsgd_shared with scaler: per_worker"},
+                 "exchange.codec: saw qsgd_shared with scaler: per_worker; allowed: qsgd, whose "
+                 "norms are each worker's own; or set exchange.scaler: shared and exchange.clip: "
+                 "none"},
         RuleCase{"parameters: central", kSharedNorms,
                  "exchange.codec: saw qsgd_shared with parameters: central; allowed: a codec whose "
                  "codes a server can decode alone, e.g. qsgd, because all workers of a round share "

@@ -146,5 +146,29 @@ TEST(Epochs, RefusesAGrownBatchThatDoesNotDivide) {
   EXPECT_EQ(epochs.status().code(), Code::kBadJob);
 }
 
+TEST(StepsOfJob, AreThoseOfTheKeyOrOfTheEpochs) {
+  const Epochs epochs = MakeEpochs(100, 6, pb::Data::shared, pb::Data::wrap)[0];
+  pb::Job job;
+  job.mutable_train()->set_epochs(3);
+  EXPECT_EQ(*StepsOfJob(job, epochs), 50u);
+  job.mutable_train()->set_steps(7);
+  EXPECT_EQ(*StepsOfJob(job, epochs), 7u);
+}
+
+TEST(StepsOfJob, AreEnoughForLookahead) {
+  const Epochs epochs = MakeEpochs(100, 6, pb::Data::shared, pb::Data::wrap)[0];
+  pb::Job job;
+  job.mutable_train()->set_algorithm("ssgd");
+  job.mutable_train()->set_epochs(3);
+  job.mutable_train()->mutable_ssgd()->mutable_lookahead()->set_every_steps(50);
+  EXPECT_TRUE(StepsOfJob(job, epochs).ok());
+  job.mutable_train()->mutable_ssgd()->mutable_lookahead()->set_every_steps(51);
+  const Status status = StepsOfJob(job, epochs).status();
+  EXPECT_EQ(status.code(), Code::kBadJob);
+  EXPECT_EQ(status.message().find("train.ssgd.lookahead.every_steps: saw 51; allowed: at most 50"),
+            0u)
+      << status.message();
+}
+
 }  // namespace
 }  // namespace tern::data

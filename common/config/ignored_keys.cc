@@ -1,0 +1,100 @@
+#include "common/config/ignored_keys.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/text.h"
+#include "common/config/canonical.h"
+#include "common/config/node.h"
+#include "common/config/uses_codec.h"
+
+namespace tern::config {
+
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+
+namespace {
+
+constexpr size_t kMaxWarnings = 8;  // A job that sets every key gets no more lines than these.
+
+class IgnoredKeys {
+ public:
+  explicit IgnoredKeys(const ParseContext& context) : context_(context) {}
+
+  // At most kMaxWarnings, and how many more there are.
+  std::vector<std::string> TakeWarnings() {
+    if (warnings_.size() > kMaxWarnings) {
+      const size_t num_more = warnings_.size() - kMaxWarnings;
+      warnings_.resize(kMaxWarnings);
+      warnings_.push_back(Cat("the job sets ", num_more, " more keys without effect"));
+    }
+    return std::move(warnings_);
+  }
+
+  // Finds keys of the section `key`, and of the sections in it, by their (rule).effective_if.
+  void FindIn(const Message& written, const Message& complete, const std::string& key) {
+    std::vector<const FieldDescriptor*> written_fields;
+    written.GetReflection()->ListFields(written, &written_fields);
+    for (const FieldDescriptor* field : written_fields) {
+      const std::string field_key = Join(key, field->name());
+      if (!HasEffect(field, complete)) {
+        const std::string& other_name = RuleOf(field).effective_if().key();
+        const FieldDescriptor* other = complete.GetDescriptor()->FindFieldByName(other_name);
+        Warn(field_key, Join(key, other_name) + " is " + ScalarOf(complete, other));
+      } else if (field->message_type() != nullptr && !field->is_repeated()) {
+        FindIn(written.GetReflection()->GetMessage(written, field),
+               complete.GetReflection()->GetMessage(complete, field), field_key);
+      }
+    }
+  }
+
+  // Finds the keys of `exchange` that only codecs with scalers read.
+  void FindKeysOfScalers(const pb::Job& written_job, const pb::Job& complete_job) {
+    if (HasScalers(complete_job.exchange())) return;
+    for (const std::string name : {"scaler", "max_scaler", "clip", "clip_sigma"}) {
+      const FieldDescriptor* field = pb::Exchange::descriptor()->FindFieldByName(name);
+      if (!HasEffect(field, complete_job.exchange())) continue;  // FindIn has found it.
+      const std::string key = Join("exchange", name);
+      pb::Job job_without_key = written_job;
+      ClearKey(key, &job_without_key);
+      FillDefaults(&job_without_key);
+      if (ScalarOf(job_without_key.exchange(), field) != ScalarOf(complete_job.exchange(), field))
+        Warn(key, "no tensor has a codec with scalers: a ternary one, or qsgd_shared");
+    }
+  }
+
+ private:
+  // Whether a codec for pushes has scalers. True if the caller passed no table of such codecs.
+  bool HasScalers(const pb::Exchange& exchange) const {
+    const auto table = context_.tables.find("sharing_codecs");
+    if (table == context_.tables.end()) return true;
+    const std::vector<std::string>& names = table->second;
+    bool has_scalers = false;
+    ForEachPushCodec(exchange, [&](const std::string&, const std::string& codec) {
+      has_scalers = has_scalers || std::find(names.begin(), names.end(), codec) != names.end();
+    });
+    return has_scalers;
+  }
+
+  void Warn(const std::string& key, const std::string& reason) {
+    const Position position = PositionOf(*context_.key_positions, key);
+    warnings_.push_back(context_.faults->PlaceText(position) + ": " + key +
+                        " has no effect, because " + reason);
+  }
+
+  const ParseContext& context_;
+  std::vector<std::string> warnings_;
+};
+
+}  // namespace
+
+std::vector<std::string> WarningsOfIgnoredKeys(const pb::Job& written_job,
+                                               const pb::Job& complete_job,
+                                               const ParseContext& context) {
+  IgnoredKeys keys(context);
+  keys.FindIn(written_job, complete_job, "");
+  keys.FindKeysOfScalers(written_job, complete_job);
+  return keys.TakeWarnings();
+}
+
+}  // namespace tern::config

@@ -1,0 +1,134 @@
+// Tests of the warnings about keys that a job sets though nothing reads them.
+#include "common/config/ignored_keys.h"
+
+#include <gmock/gmock.h>
+#include <google/protobuf/util/message_differencer.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "tests/common/config/every_key.h"
+#include "tests/common/config/job_text.h"
+
+namespace tern::config {
+namespace {
+
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+std::vector<std::string> WarningsOf(const std::string& text,
+                                    const std::vector<std::string>& overrides = {}) {
+  std::vector<std::string> warnings;
+  const Result<pb::Job> job = ParseJob(text, "job.yaml", overrides, TestTables(), {}, &warnings);
+  EXPECT_TRUE(job.ok()) << job.status().message();
+  return warnings;
+}
+// The warnings of SmallJob with these settings.
+std::vector<std::string> WarningsWith(const std::vector<std::string>& settings) {
+  return WarningsOf(SmallJob(), settings);
+}
+
+TEST(IgnoredKeys, AreNamedWithTheirPlaceAndTheReason) {
+  EXPECT_THAT(
+      WarningsOf(SmallJob() + "  schedule: {name: fixed, power: 2}\n",
+                 {"train.optimizer.name=sgd", "train.optimizer.momentum=0.9"}),
+      ElementsAre("--set train.optimizer.momentum=0.9: train.optimizer.momentum has no effect, "
+                  "because train.optimizer.name is sgd",
+                  "job.yaml:12:34: train.schedule.power has no effect, because "
+                  "train.schedule.name is fixed"));
+}
+
+TEST(IgnoredKeys, AreNoneInAJobThatReadsThem) {
+  EXPECT_THAT(WarningsOf(SmallJob()), IsEmpty());
+  EXPECT_THAT(WarningsWith({"train.schedule={name: poly, power: 2}", "train.optimizer.momentum=0.5",
+                            "exchange={codec: ternary, clip: official, clip_sigma: 2, "
+                            "scaler: previous, max_scaler: 9}"}),
+              IsEmpty());
+}
+
+// The key that decides may have its default.
+TEST(IgnoredKeys, DependOnDefaults) {
+  EXPECT_THAT(WarningsWith({"train.optimizer.beta1=0.5"}),
+              ElementsAre(HasSubstr("beta1 has no effect, because train.optimizer.name is "
+                                    "momentum")));
+  EXPECT_THAT(WarningsWith({"exchange={codec: qsgd_shared, clip_sigma: 2}"}),
+              ElementsAre(HasSubstr("clip_sigma has no effect, because exchange.clip is none")));
+  EXPECT_THAT(WarningsWith({"train.schedule.milestones=[5, 9]"}),
+              ElementsAre(HasSubstr("milestones has no effect, because train.schedule.name is "
+                                    "fixed")));
+}
+
+TEST(IgnoredKeys, AreThoseOfScalersWithoutACodecThatHasThem) {
+  const std::string reason =
+      "no effect, because no tensor has a codec with scalers: a ternary one, or qsgd_shared";
+  EXPECT_THAT(WarningsWith({"exchange={codec: fp32, clip: none, scaler: per_worker}"}),
+              ElementsAre(HasSubstr("exchange.scaler has " + reason),
+                          HasSubstr("exchange.clip has " + reason)));
+  EXPECT_THAT(WarningsWith({"exchange={codec: fp32, clip: none, rules: [{codec: ternary}]}"}),
+              IsEmpty());
+  EXPECT_THAT(WarningsWith({"exchange={codec: fp32, clip: paper, scaler: shared}"}), IsEmpty());
+}
+
+TEST(IgnoredKeys, AreNotAllNamedIfTheyAreMany) {
+  std::vector<std::string> warnings;
+  const auto job = LoadJob("configs/reference.yaml", {}, TestTables(), {}, &warnings);
+  ASSERT_TRUE(job.ok()) << job.status().message();
+  ASSERT_EQ(warnings.size(), 9u);
+  EXPECT_THAT(warnings[7], HasSubstr("configs/reference.yaml:372:12: train.optimizer.beta1"));
+  EXPECT_EQ(warnings[8], "the job sets 14 more keys without effect");
+}
+
+// What one program writes, another reads: nobody is warned of what only Tern has written.
+TEST(IgnoredKeys, AreNotWrittenUnlessTheJobSetsThem) {
+  for (const std::string exchange : {"codec: ternary", "codec: fp32", "codec: qsgd_shared"}) {
+    const auto job = Parse(SmallJob() + "exchange: {" + exchange + "}\n");
+    ASSERT_TRUE(job.ok()) << job.status().message();
+    EXPECT_THAT(WarningsOf(ToYaml(*job)), IsEmpty()) << ToYaml(*job);
+  }
+  const auto job = Parse(SmallJob(), {"train.schedule.power=2"});
+  ASSERT_TRUE(job.ok()) << job.status().message();
+  EXPECT_THAT(ToYaml(*job), HasSubstr("    power: 2\n"));
+  EXPECT_THAT(ToYaml(*job), Not(HasSubstr("pct_start")));
+  const auto parsed_again = Parse(ToYaml(*job));
+  ASSERT_TRUE(parsed_again.ok()) << parsed_again.status().message();
+  EXPECT_TRUE(google::protobuf::util::MessageDifferencer::Equals(*job, *parsed_again));
+}
+
+// The names of the values that `field` may have; empty for numbers and free texts.
+std::vector<std::string> ValuesOf(const FieldDescriptor* field) {
+  if (field->cpp_type() == FieldDescriptor::CPPTYPE_ENUM) return NamesOf(field->enum_type());
+  if (field->cpp_type() == FieldDescriptor::CPPTYPE_BOOL) return {"true", "false"};
+  const auto table = TestTables().find(RuleOf(field).table());
+  return table == TestTables().end() ? std::vector<std::string>{} : table->second;
+}
+
+TEST(IgnoredKeys, DependOnExistingKeysAndValues) {
+  pb::Job job;
+  Populate(&job);
+  int num_conditions = 0;
+  ForEachScalar(&job, "", false,
+                [&](Message* message, const FieldDescriptor* field, const std::string& key, bool) {
+                  if (!RuleOf(field).has_effective_if()) return;
+                  ++num_conditions;
+                  const pb::Condition& condition = RuleOf(field).effective_if();
+                  const auto* other = message->GetDescriptor()->FindFieldByName(condition.key());
+                  ASSERT_NE(other, nullptr) << key;
+                  EXPECT_NE(condition.is().empty(), condition.is_not().empty()) << key;
+                  for (const auto& values : {condition.is(), condition.is_not()}) {
+                    for (const std::string& value : values) {
+                      if (value == "0") continue;
+                      EXPECT_THAT(ValuesOf(other), Contains(value)) << key;
+                    }
+                  }
+                });
+  EXPECT_GE(num_conditions, 30);
+}
+
+}  // namespace
+}  // namespace tern::config
