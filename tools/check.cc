@@ -144,8 +144,8 @@ Status CheckShape(const setup::Setup& setup, const data::Samples& samples,
 }
 
 // The images of the job, in a line for each split; nothing for a client's job. kBadData if they
-// cannot be read, or do not fit the model; kBadJob if they are fewer than a batch, or make a job too
-// short.
+// cannot be read, or do not fit the model; kBadJob if they are fewer than a batch, or make a job
+// too short.
 Result<std::string> DescribeData(const setup::Setup& setup) {
   std::string text;
   if (setup::HasForeignTable(setup.job)) return text;  // The program has the data.
