@@ -2,12 +2,16 @@
 
 #include <fcntl.h>
 #include <gflags/gflags.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <limits>
 #include <memory>
@@ -220,9 +224,22 @@ Status FinalStatus(const Status& status, const Status& write_status) {
   return is_orderly_end && !write_status.ok() ? write_status : status;
 }
 
+Status FlushStdout() {
+  const bool has_failed = std::ferror(stdout) != 0;
+  errno = 0;
+  if (std::fflush(stdout) == 0 && !has_failed) return Ok();
+  const int error = errno;
+  pollfd entry{STDOUT_FILENO, POLLOUT, 0};
+  const bool reader_has_ended = poll(&entry, 1, 0) == 1 && (entry.revents & POLLERR) != 0;
+  if (error == EPIPE || reader_has_ended) return Ok();
+  return Status(Code::kCannotWrite, Cat("stdout: not all output could be written",
+                                        error == 0 ? "" : Cat(" (", std::strerror(error), ")"),
+                                        "; check that there is room for it"));
+}
+
 int ReportExit(const std::string& program, const Status& run_status) {
   constexpr Time kPatience = std::chrono::seconds(2);
-  const Status status = FinalStatus(run_status, WriteTrace());
+  const Status status = FinalStatus(FinalStatus(run_status, FlushStdout()), WriteTrace());
   if (!status.ok()) {
     if (LoggingIsInitialized())  // Otherwise LOG would print to stderr, too.
       LOG(INFO) << "exits with code " << ExitCode(status) << ": " << status.message();

@@ -55,8 +55,12 @@ Status WriteSummaryFile(const std::string& path, const std::string& line);
 // summary could not be written; else `status`.
 Status FinalStatus(const Status& status, const Status& write_status);
 
-// Writes the trace if there is one. Writes the message of `status`, or of the error in writing the
-// trace, to stderr and the log unless it is ok. Returns the exit code.
+// Writes what stdio still has for stdout. kCannotWrite if not all of this program's output could be
+// written, unless its reader has ended.
+Status FlushStdout();
+
+// Flushes stdout, and writes the trace if there is one. Writes the message of `status`, or of the
+// error in doing so, to stderr and the log unless it is ok. Returns the exit code.
 int ReportExit(const std::string& program, const Status& status);
 
 }  // namespace tern::setup

@@ -25,7 +25,7 @@ namespace {
 
 using net::Principal;
 
-constexpr size_t kMaxPeersBytes = 64 << 10;
+constexpr size_t kMaxPeersBytes = 256 << 10;
 constexpr size_t kMaxKeysOfPrincipal = 2;
 constexpr const char* kMakeKeys = "make keys with `tern keys make DIR --job JOB`";
 constexpr std::string_view kWorkerWord = "worker ", kShardWord = "shard ";

@@ -75,7 +75,7 @@ Status WriteSecrets(const pb::Keys& keys, net::Principal::Role role, uint32_t co
 void PrintWhatToCopy(const pb::Job& job, const std::string& folder) {
   std::printf(
       "%s has the keys of %d server shards and %u workers. Set in the job:\n\n"
-      "  security: curve\n  keys: {dir: %s}\n\n"
+      "  security: curve\n  keys: {dir: \"%s\"}\n\n"
       "Each host needs the file peers and the secrets of its own daemons, in a folder of this "
       "name:\n\n",
       folder.c_str(), job.servers_size(), algorithm::NumRanks(job), folder.c_str());

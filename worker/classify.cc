@@ -20,8 +20,10 @@ namespace {
 constexpr uint64_t kMaxNamesBytes = 64 << 20;
 
 // The names of the classes, by number: those beside the weights, or else those of the test set.
-std::vector<std::string> ReadClassNames(const pb::Job& job, const std::string& weights_path) {
-  if (auto names = ClassNamesBeside(weights_path); names.has_value()) return *std::move(names);
+std::vector<std::string> ReadClassNames(const pb::Job& job, const std::string& weights_path,
+                                        uint32_t num_classes) {
+  if (auto names = ClassNamesBeside(weights_path, num_classes); names.has_value())
+    return *std::move(names);
   pb::Data data = job.data();
   data.set_test_limit(1);
   data::ReadOptions options;
@@ -44,13 +46,15 @@ std::vector<double> Softmax(const std::vector<float>& scores) {
 
 }  // namespace
 
-std::optional<std::vector<std::string>> ClassNamesBeside(const std::string& weights_path) {
+std::optional<std::vector<std::string>> ClassNamesBeside(const std::string& weights_path,
+                                                         uint32_t num_classes) {
   const std::filesystem::path folder = std::filesystem::path(weights_path).parent_path();
   const auto text = tern::ReadWholeFile((folder / "classes.txt").string(), kMaxNamesBytes);
   if (!text.ok()) return std::nullopt;
   std::vector<std::string> names;
   std::istringstream lines(*text);
   for (std::string name; std::getline(lines, name);) names.push_back(name);
+  if (names.size() > num_classes) return std::nullopt;
   return names;
 }
 
@@ -72,7 +76,7 @@ Result<std::unique_ptr<Classifier>> Classifier::Make(const setup::Setup& setup,
   if (!augmenter.ok()) return augmenter.status();
   std::unique_ptr<Classifier> classifier(
       new Classifier(setup, std::move(*augmenter), std::move(*weights)));
-  classifier->class_names_ = ReadClassNames(job, weights_path);
+  classifier->class_names_ = ReadClassNames(job, weights_path, setup.net.classes());
   auto net = engine::Net::Make(setup.net, {.batch = 1, .is_training = false},
                                {.parameters = classifier->weights_.parameters.data(),
                                 .statistics = classifier->weights_.statistics.data()});

@@ -16,8 +16,9 @@
 namespace tern::worker {
 
 // The names of the classes, by number, in classes.txt beside the weights; nullopt without that
-// file.
-std::optional<std::vector<std::string>> ClassNamesBeside(const std::string& weights_path);
+// file, or if it has more than `num_classes`.
+std::optional<std::vector<std::string>> ClassNamesBeside(const std::string& weights_path,
+                                                         uint32_t num_classes);
 
 // One thread at a time, the one that called Make, may use an object.
 class Classifier {

@@ -17,6 +17,16 @@ std::string Cell(const std::string& text) {
   return quoted + "\"";
 }
 
+// `name` with its control characters and backslashes as \xNN.
+std::string OnOneLine(const std::string& name) {
+  std::string line;
+  for (const char c : name) {
+    const auto byte = static_cast<unsigned char>(c);
+    line += byte < 0x20 || byte == 0x7f || c == '\\' ? Printable({&c, 1}) : std::string(1, c);
+  }
+  return line;
+}
+
 }  // namespace
 
 Status WriteConfusion(const std::string& folder, const std::string& name, const Confusion& counts,
@@ -36,11 +46,15 @@ Status WriteConfusion(const std::string& folder, const std::string& name, const 
 }
 
 Status WriteClasses(const std::string& folder, const std::vector<std::string>& names) {
-  if (names.empty()) return Ok();
+  const std::string path = folder + "/classes.txt";
+  if (names.empty()) {
+    Disk().Remove(path);
+    return Ok();
+  }
   std::string lines;
-  for (const std::string& name : names) lines += Printable(name) + "\n";
+  for (const std::string& name : names) lines += OnOneLine(name) + "\n";
   (void)Disk().CreateFolders(folder);  // If that fails, the write below fails, too.
-  return WriteFileAtomically(folder + "/classes.txt", lines);
+  return WriteFileAtomically(path, lines);
 }
 
 }  // namespace tern::client

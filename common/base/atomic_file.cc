@@ -38,8 +38,12 @@ std::string ParentFolder(const std::string& path) {
 
 }  // namespace
 
+std::string TemporaryPathOf(const std::string& path) {
+  return Cat(path, kTemporaryInfix, RandomSuffix());
+}
+
 Status WriteFileAtomically(const std::string& path, std::string_view bytes, Storage& storage) {
-  const std::string temporary_path = Cat(path, kTemporaryInfix, RandomSuffix());
+  const std::string temporary_path = TemporaryPathOf(path);
   Status status = storage.Write(temporary_path, bytes);
   if (status.ok()) {
     if (const std::error_code error = storage.Rename(temporary_path, path)) {

@@ -18,6 +18,8 @@ namespace tern {
 // result is kCannotWrite with the system's message.
 Status WriteFileAtomically(const std::string& path, std::string_view bytes,
                            Storage& storage = Disk());
+// A new temporary name for `path`, as WriteFileAtomically uses it.
+std::string TemporaryPathOf(const std::string& path);
 // If `name` is the name of a temporary file of WriteFileAtomically, returns the final name of that
 // file; else "". A temporary file remains if the process dies while it writes.
 std::string_view NameWithoutTemporarySuffix(std::string_view name);

@@ -189,7 +189,7 @@ TEST(PeersFile, RefusesLinesByNumber) {
   EXPECT_THAT(refusal("worker 1 = " + key + "\nworker 1 = " + NewPublicText() +
                       "\nworker 1 = " + NewPublicText()),
               StartsWith("peers:3: saw more than 2 keys of worker 1"));
-  EXPECT_THAT(refusal(std::string(70000, '\n')), HasSubstr("more than 65536 bytes"));
+  EXPECT_THAT(refusal(std::string(300000, '\n')), HasSubstr("more than 262144 bytes"));
 }
 
 TEST(PeersFile, DoesNotRepeatASecretInTheWrongFile) {

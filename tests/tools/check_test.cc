@@ -124,6 +124,16 @@ TEST(Config, PrintsAJobThatCanBeLoaded) {
   EXPECT_EQ(config::ToYaml(*job_with_set), tern.out());
 }
 
+TEST(Config, FailsIfItsOutputCannotBeWritten) {
+  TestJob job;
+  const std::string command = Cat(TestJob::BinaryPath("tern"), " config ", job.job_file()),
+                    err_path = job.folder() + "/err";
+  const int status = std::system(Cat(command, " > /dev/full 2> ", err_path).c_str());
+  EXPECT_EQ(WEXITSTATUS(status), 74);
+  EXPECT_THAT(ReadFile(err_path), HasSubstr("tern: stdout: not all output could be written (No "
+                                            "space left on device)"));
+}
+
 TEST(Config, ReadsAJobFromStdin) {
   TestJob job;
   const std::string command = Cat("cat ", job.job_file(), " | ", TestJob::BinaryPath("tern"));

@@ -47,7 +47,7 @@ TEST(Keys, OfAllDaemonsAreMadeAndFit) {
     EXPECT_THAT(tern.out() + tern.err() + ReadFile(folder + "/peers"), Not(HasSubstr(secret)));
   }
   EXPECT_THAT(tern.out(),
-              AllOf(HasSubstr("security: curve\n  keys: {dir: " + folder + "}"),
+              AllOf(HasSubstr("security: curve\n  keys: {dir: \"" + folder + "\"}"),
                     HasSubstr("2 server shards and 3 workers"), HasSubstr("shard.1.secret")));
   const auto setup = setup::MakeSetup(
       job.job_file(),

@@ -1,8 +1,9 @@
 // tern convert onnx: writes a network with its weights as an ONNX file.
 #include <cstdio>
-#include <fstream>
+#include <filesystem>
 #include <limits>
 #include <string>
+#include <system_error>
 
 #include "common/base/text.h"
 #include "common/tensors/safetensors.h"
@@ -10,17 +11,19 @@
 #include "tools/commands.h"
 #include "tools/convert/onnx_graph.h"
 #include "tools/net_arguments.h"
+#include "tools/write_output.h"
 #include "worker/classify.h"
 
 namespace tern::tools {
 namespace {
 
-Status WriteFile(const std::string& path, const std::string& bytes) {
-  std::ofstream file(path, std::ios::binary);
-  file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-  file.close();
-  if (!file) return Status(Code::kCannotWrite, "cannot write " + path);
-  return Ok();
+// Refuses to replace what the command reads.
+Status CheckOut(const std::string& out_path, const std::string& in_path) {
+  std::error_code error;
+  if (!std::filesystem::equivalent(out_path, in_path, error)) return Ok();
+  return Status(Code::kUsage, Cat(out_path,
+                                  " is read by this command; name another file for the "
+                                  "network"));
 }
 
 }  // namespace
@@ -28,20 +31,21 @@ Status WriteFile(const std::string& path, const std::string& bytes) {
 Status ConvertOnnx(const Arguments& arguments) {
   const std::string &weights_path = arguments.positional()[1],
                     &out_path = arguments.positional()[2];
+  for (const std::string& in_path : {arguments.positional()[0], weights_path})
+    TERN_RETURN_IF_ERROR(CheckOut(out_path, in_path));
   const auto net = NetFromArgument(arguments.positional()[0], arguments);
   if (!net.ok()) return net.status();
   const auto weights = tensors::ReadSafetensors(weights_path);
   if (!weights.ok()) return weights.status();
-  std::vector<std::string> class_names =
-      worker::ClassNamesBeside(weights_path).value_or(std::vector<std::string>());
-  if (class_names.size() > net->classes()) class_names.resize(net->classes());
+  const std::vector<std::string> class_names =
+      worker::ClassNamesBeside(weights_path, net->classes()).value_or(std::vector<std::string>());
   const auto model = MakeOnnx(*net, *weights, class_names);
   if (!model.ok()) return model.status().Within(weights_path);
   if (model->ByteSizeLong() > std::numeric_limits<int>::max()) {
     return Status(Code::kBadData, Cat(out_path, " would have ", HumanBytes(model->ByteSizeLong()),
                                       "; an ONNX file has at most 2 GB"));
   }
-  TERN_RETURN_IF_ERROR(WriteFile(out_path, model->SerializeAsString()));
+  TERN_RETURN_IF_ERROR(WriteOutput(out_path, model->SerializeAsString()));
   std::printf("%s: %d nodes; takes \"data\" [batch, %u, %u, %u], gives \"scores\" [batch, %u]\n",
               out_path.c_str(), model->graph().node_size(), net->input().channels(),
               net->input().height(), net->input().width(), net->classes());

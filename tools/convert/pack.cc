@@ -7,6 +7,7 @@
 #include <system_error>
 #include <thread>
 
+#include "common/base/signals.h"
 #include "common/base/text.h"
 #include "proto/job.pb.h"
 #include "tools/commands.h"
@@ -44,9 +45,10 @@ Status WriteBatch(const data::Dataset& dataset, uint64_t begin,
 
 // Packs the images of `dataset`. Decodes each image completely, so that a packed file holds no
 // damaged image.
-Status PackImages(const data::Dataset& dataset, uint32_t num_threads, ProgressBar* progress_bar,
-                  data::PackWriter* writer) {
+Status PackImages(const data::Dataset& dataset, uint32_t num_threads, const StopSignals& signals,
+                  ProgressBar* progress_bar, data::PackWriter* writer) {
   for (uint64_t begin = 0; begin < dataset.count(); begin += kImagesPerBatch) {
+    TERN_RETURN_IF_ERROR(signals.status());
     const uint64_t end = std::min(begin + kImagesPerBatch, dataset.count());
     std::vector<PackedImage> batch(end - begin);
     data::ParallelFor(begin, end, num_threads, [&](uint64_t i) {
@@ -62,7 +64,10 @@ Status PackImages(const data::Dataset& dataset, uint32_t num_threads, ProgressBa
   return Ok();
 }
 
-Status PackSplit(const pb::Data& data_def, data::Split split, const std::string& path) {
+// Packs one split. Returns the complete file, still under its temporary name.
+Result<std::unique_ptr<data::PackWriter>> PackSplit(const pb::Data& data_def, data::Split split,
+                                                    const std::string& path,
+                                                    const StopSignals& signals) {
   const std::string name = split == data::Split::kTrain ? "train" : "test ";
   auto progress_bar = std::make_unique<ProgressBar>(name + " scan", "images");
   data::ReadOptions options;
@@ -76,17 +81,18 @@ Status PackSplit(const pb::Data& data_def, data::Split split, const std::string&
   auto writer =
       data::PackWriter::Make(path, {dataset.is_encoded, dataset.is_encoded ? 0 : dataset.channels,
                                     dataset.classes, dataset.class_names});
-  if (!writer.ok()) return writer.status();
+  if (!writer.ok()) return writer;
   progress_bar = std::make_unique<ProgressBar>(name + " pack", "images");
-  TERN_RETURN_IF_ERROR(PackImages(dataset, data_def.threads(), progress_bar.get(), writer->get()));
+  TERN_RETURN_IF_ERROR(
+      PackImages(dataset, data_def.threads(), signals, progress_bar.get(), writer->get()));
   const uint64_t packed_count = (*writer)->count();
   if (packed_count == 0)
     return Status(Code::kBadData, Cat(data_def.dir(), ": all images are damaged; nothing to pack"));
-  TERN_RETURN_IF_ERROR((*writer)->Finish());
+  TERN_RETURN_IF_ERROR((*writer)->Complete());
   std::printf("%s: %s images in %u classes, %s, %s damaged ones left out\n", path.c_str(),
               Cat(packed_count).c_str(), dataset.classes, HumanBytes((*writer)->bytes()).c_str(),
               Cat(dataset.damaged_images->count()).c_str());
-  return Ok();
+  return writer;
 }
 
 Status SetFormat(const std::string& name, pb::Data* data_def) {
@@ -120,8 +126,14 @@ Status ConvertPack(const Arguments& arguments) {
   if (error)
     return Status(Code::kCannotWrite,
                   Cat(out_folder, ": cannot create the folder (", error.message(), ")"));
-  TERN_RETURN_IF_ERROR(PackSplit(data_def, data::Split::kTrain, out_folder + "/train.tpk"));
-  return PackSplit(data_def, data::Split::kTest, out_folder + "/test.tpk");
+  const StopSignals signals;
+  const auto train = PackSplit(data_def, data::Split::kTrain, out_folder + "/train.tpk", signals);
+  if (!train.ok()) return train.status();
+  const auto test = PackSplit(data_def, data::Split::kTest, out_folder + "/test.tpk", signals);
+  if (!test.ok()) return test.status();
+  // Both or none, because their classes must be the same.
+  TERN_RETURN_IF_ERROR((*train)->Finish());
+  return (*test)->Finish();
 }
 
 }  // namespace tern::tools

@@ -224,7 +224,18 @@ Result<double> RunTrials(const TestJob& test, double range_test_rate, StopSignal
         {*rate, run->status.ok() ? TrialLoss(test.trial_steps, run->rows) : std::nullopt});
   }
   PrintTable(TrialTable(trials));
-  if (const Trial* best = BestTrial(trials)) return best->rate;
+  if (const Trial* best = BestTrial(trials)) {
+    const auto [lowest, highest] =
+        std::minmax_element(trials.begin(), trials.end(),
+                            [](const Trial& a, const Trial& b) { return a.rate < b.rate; });
+    if (trials.size() > 1 && (best->rate == lowest->rate || best->rate == highest->rate)) {
+      std::printf(
+          "the best rate is the %s of those tried: longer trials (--trial_steps) may find a better "
+          "one\n",
+          best->rate == lowest->rate ? "lowest" : "highest");
+    }
+    return best->rate;
+  }
   return Status(Code::kDiverged,
                 Cat("all ", trials.size(), " trials diverged; the last had the learning rate ",
                     trials.back().rate,

@@ -103,6 +103,13 @@ Result<const Forecaster::VariantSetup*> Forecaster::VariantSetupOf(const Variant
   std::vector<std::string> variant_overrides = overrides_;
   variant_overrides.push_back("exchange.codec=" + variant.codec);
   variant_overrides.push_back(Cat("workers.count=", workers));
+  // The forecast is of a job whose workers are all there and alike.
+  for (const char* key : {"workers.min", "workers.max", "workers.overrides"})
+    variant_overrides.push_back(std::string(key) + "=null");
+  const pb::Train& train = job_setup_->job.train();
+  if (algorithm::FactsOf(job_setup_->job).num_backup_workers >= workers)
+    variant_overrides.push_back(
+        Cat("train.", train.algorithm(), ".", algorithm::TraitsOf(train)->backup_key(), "=0"));
   if (!setup::IsClientJob(job_setup_->job)) {
     const auto samples = static_cast<uint64_t>(samples_per_worker());
     variant_overrides.push_back(Cat("train.batch_total=", samples * uint64_t{workers}));

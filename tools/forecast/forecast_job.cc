@@ -1,7 +1,6 @@
 // tern forecast: how fast a job will be with other links, workers, codecs and algorithms.
 #include <algorithm>
 #include <cstdio>
-#include <fstream>
 
 #include "common/base/text.h"
 #include "tools/commands.h"
@@ -9,16 +8,14 @@
 #include "tools/forecast/options.h"
 #include "tools/forecast/paper.h"
 #include "tools/forecast/report.h"
+#include "tools/write_output.h"
 
 namespace tern::tools {
 namespace {
 
-Status WriteText(const std::string& path, const std::string& text) {
-  if (path.empty()) return Ok();
-  std::ofstream file(path, std::ios::binary);
-  file << text;
-  file.close();
-  return file ? Ok() : Status(Code::kCannotWrite, "cannot write " + path);
+// `path`: "" if the user wants no such file.
+Status WriteCsv(const std::string& path, const std::string& text) {
+  return path.empty() ? Ok() : WriteOutput(path, text);
 }
 
 // One run of the command: makes and prints all forecasts that its options ask for.
@@ -44,7 +41,7 @@ class ForecastRun {
     std::printf("%s%s%s%s%s", ForecastText(rows_, false).c_str(), ForecastText(rows_, true).c_str(),
                 OdsgdText(odsgd_rows_).c_str(), BreakEvenText(break_evens_).c_str(),
                 HostText(host_rows_).c_str());
-    return WriteText(options_.csv_path, ForecastCsv(rows_));
+    return WriteCsv(options_.csv_path, ForecastCsv(rows_));
   }
 
  private:
@@ -232,7 +229,7 @@ class ForecastRun {
 Status ForecastPaper(const ForecastOptions& options) {
   const std::vector<paper::Point> points = paper::Figure5();
   std::printf("%s", paper::FormatTables(points).c_str());
-  return WriteText(options.csv_path, paper::FormatCsv(points));
+  return WriteCsv(options.csv_path, paper::FormatCsv(points));
 }
 
 }  // namespace

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "common/base/atomic_file.h"
 #include "common/base/json_depth.h"
 #include "common/base/text.h"
 #include "common/codec/codec.h"
+#include "tools/write_output.h"
 
 namespace tern::tools {
 
@@ -164,12 +164,7 @@ std::string Profile::ToJson() const {
   return json.dump(2) + "\n";
 }
 
-Status Profile::Write(const std::string& path) const {
-  std::ofstream file(path, std::ios::binary);
-  file << ToJson();
-  file.close();
-  return file ? Ok() : Status(Code::kCannotWrite, "cannot write the profile " + path);
-}
+Status Profile::Write(const std::string& path) const { return WriteOutput(path, ToJson()); }
 
 Status Profile::CheckFor(const setup::Setup& setup) const {
   const size_t num_tensors = setup.table.parameters.size();

@@ -101,13 +101,15 @@ std::string TrainText(uint64_t train_count, uint64_t batch) {
       "checkpoints: {every_steps: ", std::max<uint64_t>(1, train_count / batch), "}\n");
 }
 
-// A job of two workers on this machine.
+// A job of two workers on this machine; of one worker if there is only one image.
 std::string JobText(const std::string& path, const pb::Data& data, const ImageFacts& facts) {
-  constexpr uint64_t kWorkers = 2, kUsualBatch = 64;
+  constexpr uint64_t kUsualBatch = 64;
+  const uint64_t num_workers = facts.train_count == 1 ? 1 : 2;
   const Result<std::vector<uint32_t>> cpus = CpusOfThisThread();
-  const uint64_t num_threads = std::max<uint64_t>(1, cpus.ok() ? cpus->size() / kWorkers : 1);
+  const uint64_t num_threads = std::max<uint64_t>(1, cpus.ok() ? cpus->size() / num_workers : 1);
   const ChosenModel model = ChooseModel(facts);
-  const uint64_t batch = std::clamp(facts.train_count / kWorkers * kWorkers, kWorkers, kUsualBatch);
+  const uint64_t batch =
+      std::clamp(facts.train_count / num_workers * num_workers, num_workers, kUsualBatch);
   const std::string name = NameFor(data.dir());
   const std::string file = Printable(path, 200);
   return Cat(
@@ -118,8 +120,8 @@ std::string JobText(const std::string& path, const pb::Data& data, const ImageFa
       "run ",
       file, "     trains\nname: ", name, "\noutput_dir: out/", name,
       "   # weights, figures, logs and checkpoints\n",
-      "\n# One server and two workers on this machine. docs/HOSTS.md tells of several.\n",
-      "servers: [{address: \"127.0.0.1:7540\"}]\nworkers: {count: ", kWorkers,
+      "\n# One server and its workers on this machine. docs/HOSTS.md tells of several.\n",
+      "servers: [{address: \"127.0.0.1:7540\"}]\nworkers: {count: ", num_workers,
       ", threads: ", num_threads, "}\n", "\n# tern model ", model.name,
       " shows its layers; docs/NETWORKS.md lists others.\nmodel: {name: ", model.name,
       ", input_channels: ", facts.channels, ", input_height: ", model.side,

@@ -14,7 +14,8 @@ Result<Exit> RunToEnd(const std::string& job_file, const std::string& folder,
   ProcessSpec spec;
   spec.name = "tern run " + job_file;
   spec.program = *program;
-  spec.arguments = {"run", job_file};
+  // Nobody joins such a run from elsewhere, and several sweeps may run at once.
+  spec.arguments = {"run", job_file, "--free_ports"};
   spec.stdout_path = folder + "/run.stdout";
   spec.stderr_path = folder + "/run.stderr";
   const auto process = Process::Start(spec);

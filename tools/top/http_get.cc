@@ -5,6 +5,7 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
+#include <cstdlib>
 #include <exception>
 #include <optional>
 #include <string_view>
@@ -49,6 +50,10 @@ std::optional<Url> ParseUrl(const std::string& text) {
   url.host = rest;
   const auto is_blank = [](char c) { return c <= ' ' || c == 127; };
   const bool has_bracket = url.host.find_first_of("[]") != std::string::npos;
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  const bool is_number = std::all_of(url.port.begin(), url.port.end(), is_digit);
+  if (is_number && (url.port.size() > 5 || std::atoi(url.port.c_str()) > 65535))
+    return std::nullopt;
   if (url.host.empty() || has_bracket || url.port.empty() ||
       std::any_of(text.begin(), text.end(), is_blank))
     return std::nullopt;

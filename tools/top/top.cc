@@ -4,10 +4,13 @@
 
 #include <algorithm>
 #include <clocale>
+#include <cstdlib>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "common/base/signals.h"
 #include "common/base/text.h"
 #include "tools/commands.h"
 #include "tools/top/poller.h"
@@ -27,9 +30,20 @@ enum Color : short { kRed = 1, kCyan };
 // The terminal while this object lives. It ends before anything is printed or the process ends.
 class Terminal {
  public:
-  Terminal() {
+  // Null if ncurses does not know the terminal's type, which the environment variable TERM names.
+  static std::unique_ptr<Terminal> Open() {
     std::setlocale(LC_ALL, "");
-    initscr();
+    SCREEN* screen = newterm(nullptr, stdout, stdin);
+    return screen == nullptr ? nullptr : std::unique_ptr<Terminal>(new Terminal(screen));
+  }
+  ~Terminal() {
+    endwin();
+    delscreen(screen_);
+  }
+  Terminal(const Terminal&) = delete;
+
+ private:
+  explicit Terminal(SCREEN* screen) : screen_(screen) {
     cbreak();
     noecho();
     curs_set(0);
@@ -42,8 +56,8 @@ class Terminal {
       init_pair(kCyan, COLOR_CYAN, -1);
     }
   }
-  ~Terminal() { endwin(); }
-  Terminal(const Terminal&) = delete;
+
+  SCREEN* const screen_;
 };
 
 chtype AttributesOf(LineKind kind) {
@@ -104,12 +118,19 @@ void Draw(const StatusPoller::Answers& answers, const Keys& keys) {
   refresh();
 }
 
-void ShowUntilQuit(const std::string& url) {
+Status ShowUntilQuit(const std::string& url) {
+  const StopSignals signals;
   StatusPoller poller(url);
-  const Terminal terminal;
+  const std::unique_ptr<Terminal> terminal = Terminal::Open();
+  if (terminal == nullptr) {
+    const char* type = std::getenv("TERM");
+    return Status(Code::kUsage, Cat("the terminal's type is unknown: TERM is '",
+                                    Printable(type == nullptr ? "" : type),
+                                    "'; tern status prints the same once"));
+  }
   Keys keys;
   StatusPoller::Answers shown = poller.answers();
-  for (int key = 0; key != 'q'; key = getch()) {
+  for (int key = 0; key != 'q' && signals.signal() == 0; key = getch()) {
     if (key == 's')
       keys.sort = keys.sort == kLastSortKey ? SortKey::kRank
                                             : static_cast<SortKey>(static_cast<int>(keys.sort) + 1);
@@ -117,6 +138,7 @@ void ShowUntilQuit(const std::string& url) {
     if (!keys.is_paused) shown = poller.answers();
     Draw(shown, keys);
   }
+  return signals.status();
 }
 
 }  // namespace
@@ -126,8 +148,7 @@ Status ShowTop(const Arguments& arguments) {
   if (!target.ok()) return target.status();
   if (isatty(STDOUT_FILENO) == 0 || isatty(STDIN_FILENO) == 0)
     return Status(Code::kUsage, "tern top needs a terminal; tern status prints the same once");
-  ShowUntilQuit(target->url);
-  return Ok();
+  return ShowUntilQuit(target->url);
 }
 
 }  // namespace tern::tools

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "common/base/atomic_file.h"
 #include "common/base/hash.h"
 #include "common/base/text.h"
 #include "worker/data/packed.h"
@@ -23,6 +24,7 @@ Result<std::unique_ptr<PackWriter>> PackWriter::Make(const std::string& path,
   std::unique_ptr<PackWriter> writer(new PackWriter(path, properties));
   writer->file_ = std::fopen(writer->temporary_path_.c_str(), "wbx");
   if (writer->file_ == nullptr) return writer->ErrorFromErrno();
+  writer->is_here_ = true;
   const PackedHeader placeholder{};  // Finish replaces it by the real header.
   TERN_RETURN_IF_ERROR(writer->Write(AsBytes(&placeholder, sizeof placeholder)));
   return writer;
@@ -30,13 +32,12 @@ Result<std::unique_ptr<PackWriter>> PackWriter::Make(const std::string& path,
 
 PackWriter::PackWriter(std::string path, Properties properties)
     : path_(std::move(path)),
-      temporary_path_(Cat(path_, ".", getpid(), ".tmp")),
+      temporary_path_(TemporaryPathOf(path_)),
       properties_(std::move(properties)) {}
 
 PackWriter::~PackWriter() {
-  if (file_ == nullptr) return;
-  std::fclose(file_);
-  std::remove(temporary_path_.c_str());
+  if (file_ != nullptr) std::fclose(file_);
+  if (is_here_) std::remove(temporary_path_.c_str());
 }
 
 Status PackWriter::ErrorFromErrno() const {
@@ -65,7 +66,7 @@ Status PackWriter::Add(std::span<const uint8_t> bytes, uint32_t label, Size size
   return Ok();
 }
 
-Status PackWriter::Finish() {
+Status PackWriter::Complete() {
   std::string names_section;
   for (const std::string& name : properties_.class_names) {
     const auto name_bytes = static_cast<uint32_t>(name.size());
@@ -96,10 +97,14 @@ Status PackWriter::Finish() {
     return ErrorFromErrno();
   }
   std::fclose(std::exchange(file_, nullptr));
-  if (std::rename(temporary_path_.c_str(), path_.c_str()) == 0) return Ok();
-  const Status rename_error = ErrorFromErrno();
-  std::remove(temporary_path_.c_str());
-  return rename_error;
+  return Ok();
+}
+
+Status PackWriter::Finish() {
+  if (file_ != nullptr) TERN_RETURN_IF_ERROR(Complete());
+  if (std::rename(temporary_path_.c_str(), path_.c_str()) != 0) return ErrorFromErrno();
+  is_here_ = false;
+  return Ok();
 }
 
 }  // namespace tern::data

@@ -26,8 +26,12 @@ class PackedDataset : public Dataset {
   PackedDataset(std::string path, InputFile file)
       : path_(std::move(path)), file_(std::move(file)) {}
 
-  // Reads and checks the header, the index and the class names.
+  // Reads and checks the header and the class names.
+  Status OpenNames();
+  // The same, and the index.
   Status Open();
+  // kBadData if the classes of the two files have other names.
+  Status CheckNames(const PackedDataset& other) const;
   // Keeps only the first `limit` images; 0 keeps all. Sets the common size of the images.
   void KeepFirstImages(uint64_t limit);
 
@@ -54,18 +58,30 @@ class PackedDataset : public Dataset {
 
   const std::string path_;
   const InputFile file_;
+  PackedHeader header_{};
   std::vector<PackedEntry> entries_;
 };
 
-Status PackedDataset::Open() {
+Status PackedDataset::OpenNames() {
   const Result<PackedHeader> header = ReadHeader();
   if (!header.ok()) return header.status();
   TERN_RETURN_IF_ERROR(CheckSections(*header));
-  is_encoded = header->is_encoded == 1;
-  classes = header->classes;
-  if (!is_encoded) channels = header->channels;
-  TERN_RETURN_IF_ERROR(ReadIndex(*header));
-  return ReadNames(*header);
+  header_ = *header;
+  is_encoded = header_.is_encoded == 1;
+  classes = header_.classes;
+  if (!is_encoded) channels = header_.channels;
+  return ReadNames(header_);
+}
+
+Status PackedDataset::Open() {
+  TERN_RETURN_IF_ERROR(OpenNames());
+  return ReadIndex(header_);
+}
+
+Status PackedDataset::CheckNames(const PackedDataset& other) const {
+  if (class_names == other.class_names) return Ok();
+  return BadDataError(Cat("its classes are not those of ", other.path_,
+                          ", so the two do not belong together", kPackAgain));
 }
 
 Result<PackedHeader> PackedDataset::ReadHeader() const {
@@ -189,6 +205,11 @@ Result<std::unique_ptr<Dataset>> OpenPacked(const pb::Data& data, bool is_traini
   dataset->channels = options.channels == 1 ? 1 : 3;
   dataset->damaged_images = std::make_shared<DamagedImages>(data.max_corrupt(), options.warn);
   TERN_RETURN_IF_ERROR(dataset->Open());
+  const std::string other_path = data.dir() + (is_training ? "/test.tpk" : "/train.tpk");
+  if (Result<InputFile> other_file = InputFile::Open(other_path, "a packed set"); other_file.ok()) {
+    PackedDataset other(other_path, std::move(*other_file));
+    if (other.OpenNames().ok()) TERN_RETURN_IF_ERROR(dataset->CheckNames(other));
+  }
   dataset->KeepFirstImages(limit);
   return Result<std::unique_ptr<Dataset>>(std::move(dataset));
 }

@@ -70,7 +70,9 @@ class PackWriter {
 
   // Appends an image: its bytes as stored, its label, and the size of the decoded image.
   Status Add(std::span<const uint8_t> bytes, uint32_t label, Size size);
-  // Writes the index, the class names and the header, and renames the file to its final name.
+  // Writes the index, the class names and the header, after the last image.
+  Status Complete();
+  // Completes the file if it is not complete, and renames it to its final name.
   Status Finish();
   uint64_t count() const { return entries_.size(); }     // The number of images so far.
   uint64_t bytes() const { return num_bytes_written_; }  // The number of bytes written so far.
@@ -82,7 +84,8 @@ class PackWriter {
 
   const std::string path_, temporary_path_;
   const Properties properties_;
-  std::FILE* file_ = nullptr;
+  std::FILE* file_ = nullptr;  // null: the file is complete
+  bool is_here_ = false;       // whether there is a file of the temporary name
   uint64_t num_bytes_written_ = 0;
   std::vector<PackedEntry> entries_;
 };

@@ -21,6 +21,16 @@ TEST(Confusion, CarriesTheNamesOfTheClasses) {
             "2,0,0,7\n");
   ASSERT_TRUE(WriteClasses(folder, names).ok());
   EXPECT_EQ(*ReadWholeFile(folder + "/classes.txt"), "cat\ndog, \"big\"\n");
+  ASSERT_TRUE(WriteClasses(folder, {"gr\xc3\xb6\xc3\x9f"
+                                    "e",
+                                    "a\nb\\", std::string(100, 'x')})
+                  .ok());
+  EXPECT_EQ(*ReadWholeFile(folder + "/classes.txt"),
+            "gr\xc3\xb6\xc3\x9f"
+            "e\na\\x0ab\\x5c\n" +
+                std::string(100, 'x') + "\n");
+  ASSERT_TRUE(WriteClasses(folder, {}).ok()) << "of a job whose data has no names";
+  EXPECT_FALSE(std::filesystem::exists(folder + "/classes.txt"));
   std::filesystem::remove_all(folder);
   ASSERT_TRUE(WriteClasses(folder, {}).ok());
   EXPECT_FALSE(std::filesystem::exists(folder + "/classes.txt"));

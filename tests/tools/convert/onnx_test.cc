@@ -132,6 +132,9 @@ TEST(ConvertOnnx, ReportsErrors) {
       {{"convert", "onnx", "net.json", "w", "o"}, 65, "cannot open net.json"},
       {{"convert", "onnx", "net.json", "w", "o", "--classes", "9"}, 64, "--classes applies to"},
       {{"convert", "onnx", "lenet", "/nowhere", "o"}, 65, "cannot open /nowhere"},
+      {{"convert", "onnx", "lenet", "/etc/passwd", "/etc/../etc/passwd"},
+       64,
+       "/etc/../etc/passwd is read by this command"},
   };
   TestJob job;
   for (const auto& bad_conversion : bad_conversions) {

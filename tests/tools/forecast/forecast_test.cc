@@ -190,6 +190,24 @@ TEST(Forecast, ForecastsEveryAlgorithm) {
   }
 }
 
+// Speed-ups are relative to one worker, who is no job with these keys.
+TEST(Forecast, TakesJobsWhoseKeysNeedSeveralWorkers) {
+  TestJob job;
+  for (const std::vector<std::string>& settings : std::vector<std::vector<std::string>>{
+           {"train.ssgd.backup_workers=1"},
+           {"faults.on_worker_loss=shrink", "workers.min=2", "workers.max=3"},
+           {"workers.overrides=[{rank: 1, threads: 1}]"}}) {
+    std::vector<std::string> arguments = {"forecast",           job.job_file(), "--set",
+                                          "train.compute=wait", "--workers",    "2",
+                                          "--codecs",           "fp32"};
+    for (const std::string& setting : settings)
+      arguments.insert(arguments.end(), {"--set", setting});
+    TestProgram& tern = job.StartTern(arguments);
+    EXPECT_EQ(tern.Wait(), 0) << settings.front() << tern.err();
+    EXPECT_THAT(tern.out(), ContainsRegex("1000 +ssgd +fp32 +2 ")) << settings.front();
+  }
+}
+
 TEST(Forecast, ReportsErrors) {
   TestJob job;
   TestProgram& missing_profile_run =

@@ -117,6 +117,16 @@ TEST(Init, WritesAJobThatTrains) {
   EXPECT_TRUE(std::filesystem::exists(job.output_dir() + "/weights.safetensors"));
 }
 
+TEST(Init, TrainsOneImageWithOneWorker) {
+  TestJob job;
+  const std::string folder = WriteFolder(job, 40, 30, 1, [](uint32_t, uint32_t) { return 7; });
+  for (const char* image : {"1", "2", "3"})
+    std::filesystem::remove(Cat(folder, "/train/class0/", image, ".png"));
+  const pb::Job made_job = InitializedJob(&job, folder);
+  EXPECT_EQ(made_job.workers().count(), 1u);
+  EXPECT_EQ(made_job.train().batch_total(), 1u);
+}
+
 TEST(Init, TrainsAFolderOfColoredImages) {
   TestJob job;
   const std::string folder = WriteFolder(job, 40, 30, 2, [](uint32_t label, uint32_t channel) {

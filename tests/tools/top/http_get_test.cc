@@ -52,6 +52,14 @@ TEST(HttpGet, SaysThatNobodyAnswers) {
   EXPECT_THAT(answer.status().message(), HasSubstr("refused"));
 }
 
+TEST(HttpGet, RefusesAPortThatNobodyHas) {
+  HttpGet http;
+  for (const char* port : {"65536", "99999", "4294967376"}) {
+    const Result<std::string> answer = http.Read(std::string("http://127.0.0.1:") + port + "/");
+    EXPECT_EQ(answer.status().code(), Code::kUsage) << answer.status().message();
+  }
+}
+
 TEST(HttpGet, EndsAtItsDeadline) {
   const auto silent = net::TcpListener::Listen("127.0.0.1", 0);  // nobody accepts
   ASSERT_TRUE(silent.ok());

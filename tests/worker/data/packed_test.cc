@@ -111,6 +111,34 @@ TEST_F(PackedTest, LeavesNoTemporaryFiles) {
   EXPECT_EQ(num_files, 1u);
 }
 
+TEST_F(PackedTest, HasItsFinalNameWhenItIsFinished) {
+  const std::string path = folder_.path() + "/test.tpk";
+  {
+    const auto writer = PackWriter::Make(path, {true, 0, 3, {"ant", "bee", "cat"}});
+    ASSERT_TRUE((*writer)->Add(AsVector(EncodePng(MakePicture(3, 6, 5, 0))), 0, {6, 5}).ok());
+    ASSERT_TRUE((*writer)->Complete().ok());
+    EXPECT_FALSE(std::filesystem::exists(path));
+  }
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_.path()), {}), 1);
+  const auto writer = PackWriter::Make(path, {true, 0, 3, {"ant", "bee", "cat"}});
+  ASSERT_TRUE((*writer)->Add(AsVector(EncodePng(MakePicture(3, 6, 5, 0))), 0, {6, 5}).ok());
+  ASSERT_TRUE((*writer)->Complete().ok());
+  ASSERT_TRUE((*writer)->Finish().ok());
+  EXPECT_TRUE(ReadDataset(data_, Split::kTest).ok());
+}
+
+// Labels are numbers, which mean other classes in a file with other names.
+TEST_F(PackedTest, RefusesATestSetOfOtherClasses) {
+  const auto writer = PackWriter::Make(folder_.path() + "/test.tpk", {true, 0, 2, {"bee", "cat"}});
+  ASSERT_TRUE((*writer)->Add(AsVector(EncodePng(MakePicture(3, 6, 5, 0))), 0, {6, 5}).ok());
+  ASSERT_TRUE((*writer)->Finish().ok());
+  for (const Split split : {Split::kTrain, Split::kTest}) {
+    const Status status = ReadDataset(data_, split).status();
+    EXPECT_EQ(status.code(), Code::kBadData);
+    EXPECT_THAT(status.message(), HasSubstr("the two do not belong together"));
+  }
+}
+
 TEST_F(PackedTest, KeepsTheFirstImagesUpToTheLimit) {
   data_.set_train_limit(2);
   EXPECT_THAT((*ReadPacked())->labels, ElementsAre(0, 1));
