@@ -26,8 +26,9 @@
 
 namespace tern::client {
 
-// How much larger another program's state may be than four times the parameters.
-constexpr uint64_t kMoreStateBytes = uint64_t{64} << 20;
+// How much larger another program's state may be than four times the parameters that it trains.
+// Those that it keeps frozen are in it, too, and nothing here knows how many they are.
+constexpr uint64_t kMoreStateBytes = uint64_t{16} << 30;
 
 namespace {
 

@@ -331,5 +331,6 @@ class Client:
     def close(self, code: int = 0, sentence: str = "") -> None:
         """Leaves the job. Before ENDED, the job fails with ``code`` and ``sentence`` of this worker."""
         if self._handle and self._pid == os.getpid():
+            text = sentence.encode(errors="backslashreplace")  # The name of a file may be no text.
             handle, self._handle = self._handle, ctypes.c_void_p()
-            lib.tern_close(handle, code, sentence.encode())
+            lib.tern_close(handle, code, text)

@@ -15,6 +15,7 @@ from tern_train._bucket import Bucket, Streams
 from tern_train._client import Client, Ended, Event, EventType, TaskType, Tensor, TernError
 from tern_train._environment import rank_of_environment
 from tern_train._extras import Extras
+from tern_train._memory import bytes_of, in_layout_of
 from tern_train._session import Session
 
 
@@ -129,7 +130,7 @@ class Exchange(Session):
         #: How many steps ``skips_overflow`` has made infinite.
         self.overflowed_steps = 0
         tensors = table_of(trained_parameters(module)) + self._extras.table
-        saved = bytes(tern_state["state"].numpy()) if tern_state is not None else b""
+        saved = bytes_of(tern_state["state"]) if tern_state is not None else b""
         super().__init__(Client(job, tensors, rank, overrides, rank == 0, saved, takes_tasks=goes_back))
         self._start()
         while not self._is_ready.wait(0.1):  # Wakes up for Ctrl-C.
@@ -170,21 +171,31 @@ class Exchange(Session):
         and then the replicas would part.
         """
         for parameters, bucket in self._buckets:
-            for parameter, mean in zip(parameters, bucket.tensors):
+            for parameter, memory in zip(parameters, bucket.tensors):
+                mean = in_layout_of(parameter, memory)
                 if parameter.grad is None:
                     parameter.grad = mean.to(parameter.dtype, copy=True)
-                elif self.may_be_unused:
+                elif self.may_be_unused and parameter.grad.data_ptr() != mean.data_ptr():
                     parameter.grad.copy_(mean)
         self._buckets = []
 
     def mean_(self, tensors: Sequence[torch.Tensor]) -> None:
         """Replaces tensors, of the shapes of ``parameters``, by their means over the workers. Waits for them.
 
-        Each call is a step. Raises ``Ended`` if the job ends before.
+        Each call is a step. Raises ``Ended`` if the job ends before, and ``TernError`` (64) for other tensors.
         """
+        self._check_shapes(tensors)
         pending = Bucket(tensors, self._streams)
         self._push(list(range(len(tensors))), pending, ends_step=True)
         self._wait_for([pending])
+
+    def _check_shapes(self, tensors: Sequence[torch.Tensor]) -> None:
+        if len(tensors) != len(self.parameters):
+            raise TernError(64, f"mean_: saw {len(tensors)} tensors; expected {len(self.parameters)}, one for each trained parameter")
+        for t, (tensor, parameter) in enumerate(zip(tensors, self.parameters)):
+            if tensor is None or tensor.shape != parameter.shape:
+                saw = "None" if tensor is None else tuple(tensor.shape)
+                raise TernError(64, f"mean_: tensor {t}: saw the shape {saw}; expected {tuple(parameter.shape)}, that of parameter {t}")
 
     @torch.no_grad()
     def _wait_for(self, step: Sequence[Bucket]) -> None:
@@ -199,7 +210,7 @@ class Exchange(Session):
         try:
             has_overflowed = self._extras.check(extras.tensors, self._step - 1)
         except TernError as error:
-            self.close(error.code, str(error))
+            self._close_with(error)
             raise
         if has_overflowed:
             self.overflowed_steps += 1

@@ -94,6 +94,18 @@ class Session:
         self._release()
         self.client.close(code, sentence)
 
+    def _close_with(self, error: TernError) -> None:
+        """Ends the job for all with ``error``; if it ends this program, too, that has its exit code."""
+        self.close(error.code, str(error))
+
+        def exit_with_its_code() -> None:
+            if os.getpid() == self._pid and getattr(sys, "last_value", None) is error:
+                sys.stdout.flush()
+                sys.stderr.flush()
+                os._exit(error.code)
+
+        atexit.register(exit_with_its_code)
+
     def _release(self) -> None:
         """Stops the use of the client's memory, and other threads that use the client."""
 
@@ -106,7 +118,7 @@ class Session:
         error: BaseException | None,
         trace: types.TracebackType | None,
     ) -> None:
-        if error is None:
+        if error is None or isinstance(error, SystemExit):  # As at the end of a program without `with`.
             self.finish()
         else:
             self.close(70, f"{type(error).__name__}: {error}")

@@ -28,6 +28,7 @@ from tern_train._exchange import (
     table_of,
     trained_parameters,
 )
+from tern_train._memory import bytes_of
 from tern_train._session import Session
 
 
@@ -49,7 +50,7 @@ def _digest_of_frozen(module: torch.nn.Module) -> int:
             continue
         count += 1
         digest.update(name.encode())
-        digest.update(parameter.detach().cpu().flatten().view(torch.uint8).numpy().tobytes())
+        digest.update(bytes_of(parameter))
     return int.from_bytes(digest.digest()[:8], "little") if count else 0
 
 
@@ -259,10 +260,11 @@ class Trainer(Session):
         assert self._evaluate is not None
         for shared in [*self._parameters, *self._statistics]:
             shared.fetch()
-        was_training = self._module.training
+        modes = [(part, part.training) for part in self._module.modules()]  # Some may be frozen in eval().
         self._module.eval()
         score = Score(*self._evaluate(task.part, task.num_parts))
-        self._module.train(was_training)
+        for part, was_training in modes:
+            part.training = was_training
         self.client.score(score.loss, score.correct, score.among_five, score.samples)
 
     # --- The end

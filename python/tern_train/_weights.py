@@ -8,6 +8,7 @@ import torch
 
 from tern_train._client import TernError
 from tern_train._exchange import running_statistics, trained_parameters
+from tern_train._memory import bytes_of
 
 
 def _tensors_of(module: torch.nn.Module) -> dict[str, torch.Tensor]:
@@ -20,7 +21,7 @@ def save_weights(module: torch.nn.Module, path: str | os.PathLike[str]) -> None:
     parts: list[bytes] = []
     begin = 0
     for name, tensor in _tensors_of(module).items():
-        parts.append(tensor.detach().to("cpu", torch.float32).contiguous().numpy().tobytes())
+        parts.append(bytes_of(tensor.detach().to("cpu", torch.float32)))
         end = begin + len(parts[-1])
         header[name] = {"dtype": "F32", "shape": list(tensor.shape), "data_offsets": [begin, end]}
         begin = end

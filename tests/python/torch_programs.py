@@ -164,6 +164,36 @@ def channels_last(wrap):
     return module
 
 
+class Pictures(torch.nn.Module):
+    """Each call uses one of two convolutions."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = torch.nn.Conv2d(1, 4, 3), torch.nn.Linear(5 * 64, 5)
+        self.branches = torch.nn.ModuleList(torch.nn.Conv2d(4, 5, 3) for _ in range(2))
+        self.branch = 0
+
+    def forward(self, x):
+        return self.last(torch.relu(self.branches[self.branch](self.first(x))).flatten(1))
+
+
+def unused_channels_last(wrap, **ddp_arguments):
+    """Gradients in another order than that of their indices, some of which only the other rank has."""
+    module = Pictures().to(memory_format=torch.channels_last)
+    net = wrap(module, find_unused_parameters=True, **SMALL, **ddp_arguments)
+    optimizer = optimizer_of(module, momentum=0)
+    for step, (x, y) in enumerate(images()):
+        module.branch = RANK % 2 if step % 2 == 0 else 0
+        optimizer.zero_grad(set_to_none=step % 3 == 0)
+        functional.cross_entropy(net(x.to(memory_format=torch.channels_last)), y).backward()
+        optimizer.step()
+    return module
+
+
+def unused_channels_last_views(wrap):
+    return unused_channels_last(wrap, gradient_as_bucket_view=True)
+
+
 def float64(wrap):
     module = conv_net().double()
     train(wrap(module, **SMALL), images(), change=lambda x: x.double())
@@ -233,4 +263,5 @@ def compiled(wrap):
 
 PROGRAMS = {program.__name__: program for program in (
     simple, views, static, accumulation, clipping, unused, unused_zeros, unused_views, static_unused, frozen, tied, channels_last,
+    unused_channels_last, unused_channels_last_views,
     float64, bfloat16, loader, scaler, overflow, evaluation, compiled) if HAS_SCALER or program not in (scaler, overflow)}

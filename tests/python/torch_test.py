@@ -127,10 +127,21 @@ class Ways(unittest.TestCase):
             with job() as two:
                 first, second = two.start_workers("part_ways", compare, change)
                 for worker in (first, second):
-                    self.assertNotEqual(worker.wait(), 0, worker.output)
+                    self.assertEqual(worker.wait(), 76, worker.output)
                 self.assertIn(f"the replicas differ after step 4: the {compare} of this worker's weights", first.output + second.output)
         with job() as two:
             self.assertIn("all steps", two.run("part_ways", "norm", 1e-6)[0])
+
+    def test_an_exit_is_no_error(self):
+        with job() as two:
+            two.run("exit_in_with")
+
+    def test_means_of_other_tensors(self):
+        with job() as two:
+            for output in two.run("wrong_tensors"):
+                for sentence in ("64: mean_: saw 3 tensors; expected 4,", "64: mean_: tensor 0: saw the shape (2,); expected (2, 3),",
+                                 "64: mean_: tensor 0: saw the shape None;", "mean: 1.0"):
+                    self.assertIn(sentence, output)
 
     def test_local_steps(self):
         for outer in ("none", "diloco"):

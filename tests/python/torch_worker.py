@@ -132,6 +132,28 @@ def raise_in_with():
         train(net, images(50))
 
 
+def exit_in_with():
+    torch.manual_seed(1)
+    net = tern.torch.ddp(programs.conv_net())
+    with net.tern:
+        train(net, images(3))
+        sys.exit(0)
+
+
+def wrong_tensors():
+    """Exchanges means by hand, at first of tensors that are not the gradients."""
+    module = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.Linear(2, 2))
+    with tern.torch.Exchange(module) as exchange:
+        ones = [torch.ones(parameter.shape) for parameter in exchange.parameters]
+        for tensors in (ones[1:], [ones[1], *ones[1:]], [None, *ones[1:]]):
+            try:
+                exchange.mean_(tensors)
+            except tern.TernError as error:
+                print(f"{error.code}: {error}")
+        exchange.mean_(ones)
+        print("mean:", ones[0].mean().item())
+
+
 def overflow():
     torch.manual_seed(1)
     programs.scaler(tern.torch.ddp, overflows_in=2)

@@ -14,6 +14,10 @@ namespace {
 constexpr size_t kMaxDifferentKeys = 8, kMaxNamedKeys = 3;
 
 constexpr const char* kSameFile = "; start all from the same job file";
+// The jobs are equal where this is said.
+constexpr const char* kSameProgram =
+    ", but the job does not; if the workers are programs of yours, all must have the same tensors: "
+    "names, order, shapes, and which are trained";
 
 // Returns the names of the keys that differ, if they are few; else an empty list.
 std::vector<std::string> DifferentKeys(const pb::Hello& hello, const pb::Hello& expected,
@@ -68,6 +72,7 @@ Status CheckDigests(const pb::Hello& hello, const pb::Hello& expected,
       Cat(what, " differs from the server's",
           different_keys.empty() ? "" : " in " + Join(different_keys, ", "));
   if (for_log != nullptr) *for_log = Cat(sentence, ": ", values);
+  if (what == "the model") return Status(Code::kMismatch, sentence + kSameProgram);
   return Status(Code::kMismatch, sentence + kSameFile);
 }
 

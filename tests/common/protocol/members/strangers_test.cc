@@ -347,6 +347,19 @@ TEST(Hellos, ThatDoNotFitAreToldWhichKeysDifferButNoValues) {
   EXPECT_THAT(Shard0::RefuseTo(100, out).sentence(), Not(HasSubstr("test")));
 }
 
+// The job is the same, so the file is not what differs.
+TEST(Hellos, OfAnotherModelAreToldOfTensors) {
+  Shard0 shard0(TestOptions(1, 2, OnLoss::kFail));
+  pb::Hello hello = TestHello(0, 10);
+  hello.set_model_digest(0xabc);
+  const pb::Refuse refusal = Shard0::RefuseTo(100, shard0.Deliver(100, HelloMessage(hello)));
+  EXPECT_EQ(refusal.code(), static_cast<uint32_t>(Code::kMismatch));
+  EXPECT_EQ(refusal.sentence(),
+            "the model differs from the server's, but the job does not; if the workers are "
+            "programs of yours, all must have the same tensors: names, order, shapes, and which "
+            "are trained");
+}
+
 TEST(Hellos, WithManyDifferentKeysAreNotToldWhich) {
   ControlOptions options = TestOptions(1, 2, OnLoss::kFail);
   for (uint32_t i = 0; i < 9; ++i) {
