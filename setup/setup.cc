@@ -262,15 +262,15 @@ Status SetTensors(const pb::TensorTable& tensors, Setup* setup) {
                     " bytes; allowed: ", kMaxTensorTableBytes, "; give the tensors shorter names"));
 }
 
-Result<pb::Job> LoadJob(const std::string& path, const std::vector<std::string>& overrides) {
-  return config::LoadJob(path, overrides, KnownNames(), PlaceOf(ProcessEnvironment()));
+Result<pb::Job> LoadJob(const std::string& path, const std::vector<std::string>& overrides,
+                        std::vector<std::string>* warnings) {
+  return config::LoadJob(path, overrides, KnownNames(), PlaceOf(ProcessEnvironment()), warnings);
 }
 
 Result<std::unique_ptr<Setup>> MakeSetupWithoutTensors(const std::string& path,
                                                        const std::vector<std::string>& overrides) {
   std::vector<std::string> job_warnings;
-  Result<pb::Job> job =
-      config::LoadJob(path, overrides, KnownNames(), PlaceOf(ProcessEnvironment()), &job_warnings);
+  Result<pb::Job> job = LoadJob(path, overrides, &job_warnings);
   if (!job.ok()) return job.status();
   const Result<uint64_t> launch = LaunchOf(ProcessEnvironment());
   if (!launch.ok()) return launch.status();

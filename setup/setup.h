@@ -68,7 +68,9 @@ config::NameTables KnownNames();
 
 // Reads and validates the job file at `path`, as the environment (setup/environment.h) and then
 // `overrides` (KEY=VALUE) change it. kBadJob or kBadData; the message says why.
-Result<pb::Job> LoadJob(const std::string& path, const std::vector<std::string>& overrides);
+// `warnings`: as in config::LoadJob.
+Result<pb::Job> LoadJob(const std::string& path, const std::vector<std::string>& overrides,
+                        std::vector<std::string>* warnings = nullptr);
 // LoadJob, and derives the setup without the weights of model.weights. kBadJob or kBadData if that
 // is not possible; the message says why. A table that comes from a program is that of the file
 // train.tensors; kBadJob if the job has no such key.
