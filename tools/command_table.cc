@@ -115,22 +115,22 @@ Command FindLrCommand() {
          "The learning rate of the last step. The test may end before it: when the smoothed loss "
          "is more than 4 times the lowest so far, or the training diverges."},
         {"trial_steps", "N", "200",
-         "The length of a trial, in steps, up to 100000. 0: the range test alone suggests a rate."},
+         "The length of a trial, in steps, 10 to 100000. 0: the range test alone suggests a rate."},
         kSetFlag}},
       &FindLearningRate};
 }
 
 Command WhitenCommand() {
-  return {{"tern whiten",
-           "compute the weights of a network's first layer, which whiten the images",
-           "Writes the file that the job's model.weights names, with the weights of the first "
-           "convolution alone: those with which its outputs, over all patches of the training "
-           "images, are uncorrelated and of equal size. The job trains the other tensors, which "
-           "model.new_tensors names, and may freeze this one. Never overwrites a file.",
-           {kJob},
-           {{"images", "N", "5000", "From how many of the training images, the first ones."},
-            kSetFlag}},
-          &WhitenJob};
+  return {
+      {"tern whiten",
+       "compute the weights of a network's first layer, which whiten the images",
+       "Writes the file that the job's model.weights names, with the weights of the first "
+       "convolution alone: those with which its outputs, over all patches of the training "
+       "images, are uncorrelated and of equal size. The job trains the other tensors, which "
+       "model.new_tensors names, and may freeze this one. Never overwrites a file.",
+       {kJob},
+       {{"images", "N", "5000", "From how many of the training images, evenly spaced."}, kSetFlag}},
+      &WhitenJob};
 }
 
 Command ClassifyCommand() {

@@ -13,6 +13,7 @@
 #include "worker/data/datasets.h"
 #include "worker/data/encoded.h"
 #include "worker/data/files.h"
+#include "worker/engine/net.h"
 
 namespace tern::worker {
 namespace {
@@ -81,7 +82,9 @@ Result<std::unique_ptr<Classifier>> Classifier::Make(const setup::Setup& setup,
                                {.parameters = classifier->weights_.parameters.data(),
                                 .statistics = classifier->weights_.statistics.data()});
   if (!net.ok()) return net.status();
-  classifier->net_ = std::move(*net);
+  classifier->net_ =
+      std::make_unique<ViewedNet>(std::move(*net), setup.net, /*batch=*/1, job.evaluation().views(),
+                                  classifier->augmenter_.rule(), /*takes_bytes=*/false);
   return classifier;
 }
 
@@ -100,19 +103,21 @@ Result<std::vector<double>> Classifier::Classify(const std::string& image_path) 
                       " pixels; the network takes ", input.width(), " x ", input.height(),
                       "; set data.augmentation.height and width, and resize_shorter"));
   }
-  std::vector<float> pixels(size_t{input.channels()} * input.height() * input.width());
+  const size_t image_size = size_t{input.channels()} * input.height() * input.width();
+  data::Batch batch;
+  batch.labels = {0};  // Any label: the loss is not used.
   data::Augmenter::Workspace workspace;
-  augmenter_.Apply(image, {0, 0}, &workspace, pixels.data());
+  if (net_->takes_bytes()) {
+    batch.bytes.resize(image_size);
+    batch.draws = {
+        augmenter_.ScaleAndCrop(image, {0, 0}, &workspace.scaled_image, batch.bytes.data())};
+  } else {
+    batch.images.resize(image_size);
+    augmenter_.Apply(image, {0, 0}, &workspace, batch.images.data());
+  }
   std::vector<float> scores(setup_.net.classes());
-  const std::vector<uint32_t> labels = {0};  // Any label: the loss is not used.
-  engine::Net::Feed feed;
-  feed.images = pixels;
-  feed.labels = labels;
-  feed.used = 1;
-  feed.scores = scores;
   engine::Score ignored_score;
-  net_->Forward(feed, &ignored_score);
-  TERN_RETURN_IF_ERROR(net_->status());
+  TERN_RETURN_IF_ERROR(net_->Run(batch, scores, &ignored_score));
   const bool is_finite =
       std::all_of(scores.begin(), scores.end(), [](float score) { return std::isfinite(score); });
   if (is_finite) return Softmax(scores);

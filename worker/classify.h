@@ -10,7 +10,7 @@
 #include "common/base/status.h"
 #include "setup/setup.h"
 #include "worker/data/augment.h"
-#include "worker/engine/net.h"
+#include "worker/viewed_net.h"
 #include "worker/weights_file.h"
 
 namespace tern::worker {
@@ -30,8 +30,9 @@ class Classifier {
                                                   const std::string& weights_path);
 
   // Decodes the JPEG or PNG file and changes it as evaluation does (worker/data/augment.h). Returns
-  // the probability of each class, [classes]. kBadData, with the path, if the file cannot be read,
-  // is damaged, or does not come out in the size of the network's input.
+  // the probability of each class, [classes], by the views of evaluation.views. kBadData, with the
+  // path, if the file cannot be read, is damaged, or does not come out in the size of the network's
+  // input.
   Result<std::vector<double>> Classify(const std::string& image_path);
 
   // The name of a class; its number if it has none.
@@ -45,7 +46,7 @@ class Classifier {
   const data::Augmenter augmenter_;
   FileWeights weights_;
   std::vector<std::string> class_names_;
-  std::unique_ptr<engine::Net> net_;  // reads weights_
+  std::unique_ptr<ViewedNet> net_;  // reads weights_
 };
 
 }  // namespace tern::worker

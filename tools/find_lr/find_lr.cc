@@ -33,6 +33,7 @@ namespace {
 
 constexpr uint32_t kMaxSteps = 100'000;
 constexpr double kMaxRate = 1e6;
+constexpr uint32_t kMinTrialSteps = 10;
 constexpr uint64_t kTestImages = 100;  // A run ends with an evaluation, which is not used here.
 constexpr uint64_t kMaxCsvBytes = 64 << 20;
 constexpr double kRowsADecade = 2;  // of the table on the screen
@@ -111,6 +112,10 @@ void MakeTestJob(pb::Job* job) {
 Result<TestJob> ReadJob(const Arguments& arguments) {
   const Result<uint32_t> trial_steps = arguments.NumberValue("trial_steps", kMaxSteps);
   if (!trial_steps.ok()) return trial_steps.status();
+  if (*trial_steps != 0 && *trial_steps < kMinTrialSteps) {
+    return Status(Code::kUsage, Cat("--trial_steps: saw ", *trial_steps, "; allowed: 0, or ",
+                                    kMinTrialSteps, " to ", kMaxSteps));
+  }
   const std::string& job_file = arguments.positional().front();
   auto setup = setup::MakeSetup(job_file, arguments.AllValues("set"));
   if (!setup.ok()) return setup.status();

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/base/cpus.h"
+#include "common/base/shell_word.h"
 #include "common/base/text.h"
 #include "tools/commands.h"
 #include "tools/init/image_facts.h"
@@ -111,7 +112,7 @@ std::string JobText(const std::string& path, const pb::Data& data, const ImageFa
   const uint64_t batch =
       std::clamp(facts.train_count / num_workers * num_workers, num_workers, kUsualBatch);
   const std::string name = NameFor(data.dir());
-  const std::string file = Printable(path, 200);
+  const std::string file = Printable(ShellWord(path), 200);
   return Cat(
       "# Made by tern init. configs/reference.yaml and the man page tern-job describe every "
       "key.\n#   tern check ",
@@ -163,9 +164,10 @@ Status InitJob(const Arguments& arguments) {
   const Result<ImageFacts> facts = LookAtImages(*data);
   if (!facts.ok()) return facts.status();
   TERN_RETURN_IF_ERROR(WriteNewFile(path, JobText(path, *data, *facts)));
+  const std::string file = ShellWord(path);
   std::printf("%s", Cat("wrote ", path, ": ", ChooseModel(*facts).name, " for ", facts->train_count,
-                        " images in ", facts->classes, " classes; next: tern check ", path,
-                        ", tern run ", path, "\n")
+                        " images in ", facts->classes, " classes; next: tern check ", file,
+                        ", tern run ", file, "\n")
                         .c_str());
   return Ok();
 }

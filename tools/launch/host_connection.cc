@@ -11,6 +11,7 @@
 #include <sstream>
 #include <utility>
 
+#include "common/base/shell_word.h"
 #include "common/base/text.h"
 
 namespace tern::tools {
@@ -38,13 +39,6 @@ Result<Pipe> MakePipe() {
   return Pipe{fds[0], fds[1]};
 }
 
-// For a shell on the host.
-std::string Quoted(const std::string& word) {
-  std::string quoted = "'";
-  for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return quoted + "'";
-}
-
 void AddSshArguments(const Ssh& ssh, const std::string& host, std::vector<std::string>* arguments) {
   // Of an option that is given twice ssh takes the first, so the user's go before these.
   if (std::filesystem::path(ssh.command.front()).filename() == "ssh") {
@@ -53,7 +47,7 @@ void AddSshArguments(const Ssh& ssh, const std::string& host, std::vector<std::s
       arguments->insert(arguments->end(), {"-o", option});
     arguments->emplace_back("-T");
   }
-  arguments->insert(arguments->end(), {host, Quoted(ssh.tern) + " launch_host"});
+  arguments->insert(arguments->end(), {host, ShellWord(ssh.tern) + " launch_host"});
 }
 
 ProcessSpec SpecOfSsh(const Ssh& ssh, const std::string& host, bool appends_log) {

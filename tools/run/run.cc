@@ -8,6 +8,7 @@
 
 #include "common/algorithm/facts.h"
 #include "common/base/clock.h"
+#include "common/base/shell_word.h"
 #include "common/base/signals.h"
 #include "common/base/text.h"
 #include "common/base/trace.h"
@@ -40,18 +41,19 @@ Result<std::unique_ptr<setup::Setup>> SetupOf(const LocalJob& local) {
                                    pb::Train::Compute_Name((*setup)->job.train().compute()),
                                    ", so the workers are programs of yours, which "
                                    "`tern run` does not know; use `tern launch --job ",
-                                   local.job_file, " -- PROGRAM`"));
+                                   ShellWord(local.job_file), " -- PROGRAM`"));
 }
 
 // What one can do with the result of a job that has ended well.
 std::string WhatNext(const LocalJob& local, bool has_overrides) {
   const bool has_average = algorithm::FactsOf(local.job()).has_average;  // which was evaluated
   const std::string weights =
-      local.job().output_dir() +
-      (has_average ? "/weights_average.safetensors" : "/weights.safetensors");
+      ShellWord(local.job().output_dir() +
+                (has_average ? "/weights_average.safetensors" : "/weights.safetensors"));
+  const std::string job_file = ShellWord(local.job_file);
   return Cat("what next", has_overrides ? " (with the same --set)" : "",
-             ":\n  evaluate the weights:       tern_worker --job ", local.job_file, " --evaluate ",
-             weights, "\n  name the class of an image: tern classify ", local.job_file,
+             ":\n  evaluate the weights:       tern_worker --job ", job_file, " --evaluate ",
+             weights, "\n  name the class of an image: tern classify ", job_file,
              " IMAGE --weights ", weights, "\n  open them in PyTorch:       docs/NETWORKS.md");
 }
 

@@ -44,8 +44,8 @@ Result<const pb::LayerDef*> WhiteningLayer(const pb::NetDef& net) {
   return &layer;
 }
 
-// Takes the first *num_images training images, or all if they are fewer; then *num_images is their
-// number.
+// Takes *num_images training images, evenly spaced, because the images of a folder lie class by
+// class; or all if they are fewer. Then *num_images is their number.
 Result<std::vector<float>> WeightsOf(const setup::Setup& setup, const pb::ConvDef& conv,
                                      uint64_t* num_images) {
   const pb::Job job = config::JobForRank(setup.job, 0);
@@ -56,9 +56,11 @@ Result<std::vector<float>> WeightsOf(const setup::Setup& setup, const pb::ConvDe
   std::vector<float> image((*samples)->image_size());
   uint32_t label = 0;
   const data::Size size = (*samples)->size();
-  *num_images = std::min(*num_images, (*samples)->count());
+  const uint64_t count = (*samples)->count();
+  *num_images = std::min(*num_images, count);
   for (uint64_t i = 0; i < *num_images; ++i) {
-    TERN_RETURN_IF_ERROR((*samples)->FillFloats({0, i}, &scratch, image.data(), &label));
+    const uint64_t index = i * count / *num_images;
+    TERN_RETURN_IF_ERROR((*samples)->FillFloats({0, index}, &scratch, image.data(), &label));
     whitening.Add(image, size.height, size.width);
   }
   auto weights = whitening.Weights(conv.outputs());

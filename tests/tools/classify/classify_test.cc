@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <regex>
 #include <string>
 #include <vector>
 
@@ -102,6 +103,35 @@ TEST_F(Classify, NeedsNoTestSet) {
   TestProgram& numbered = Start({"--weights", weights(), image});
   EXPECT_EQ(numbered.Wait(), 0) << numbered.err();
   EXPECT_THAT(numbered.out(), HasSubstr(": 1 "));
+}
+
+// The views of the job's evaluation: images and their mirror images differ by one view, and agree
+// by the mean of both views. Each half of an image is black; some are between dark and light.
+TEST_F(Classify, ShowsTheViewsOfTheEvaluation) {
+  std::vector<std::string> lefts, rights;
+  for (int level = 20; level <= 250; level += 10) {
+    data::Image left = Gray(0, 28), right = Gray(0, 28);
+    for (size_t i = 0; i < left.pixels.size(); ++i)
+      (i % 28 < 14 ? left : right).pixels[i] = static_cast<uint8_t>(level);
+    lefts.push_back(Cat(Image("left/"), level, ".png"));
+    rights.push_back(Cat(Image("right/"), level, ".png"));
+    WriteBytes(lefts.back(), EncodePng(left));
+    WriteBytes(rights.back(), EncodePng(right));
+  }
+  const auto lines = [&](std::vector<std::string> images, const std::string& views) {
+    images.insert(images.begin(), {"--weights", weights(), "--top", "2", "--set",
+                                   "evaluation.views=" + views});
+    TestProgram& classify = Start(images);
+    EXPECT_EQ(classify.Wait(), 0) << classify.err();
+    return classify.out();
+  };
+  const auto without_folder = [](const std::string& text, const std::string& folder) {
+    return std::regex_replace(text, std::regex("/" + folder + "/"), "/");
+  };
+  EXPECT_NE(without_folder(lines(lefts, "one"), "left"),
+            without_folder(lines(rights, "one"), "right"));
+  EXPECT_EQ(without_folder(lines(lefts, "mirrored"), "left"),
+            without_folder(lines(rights, "mirrored"), "right"));
 }
 
 TEST_F(Classify, AnUnreadableImageDoesNotStopTheOthers) {

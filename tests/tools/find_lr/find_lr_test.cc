@@ -108,6 +108,7 @@ TEST(FindLr, RefusesBeforeItStartsAnything) {
   };
   expect_refused({"--steps", "19"}, 64, "--steps: saw 19; allowed: a whole number, 20 to 100000");
   expect_refused({"--steps", "many"}, 64, "--steps: saw 'many'");
+  expect_refused({"--trial_steps", "1"}, 64, "--trial_steps: saw 1; allowed: 0, or 10 to");
   expect_refused({"--trial_steps", "100001"}, 64, "--trial_steps: saw '100001'");
   expect_refused({"--from", "0"}, 64, "--from: saw '0'; allowed: a number above 0");
   expect_refused({"--to", "inf"}, 64, "--to: saw 'inf'");

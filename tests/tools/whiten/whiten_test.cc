@@ -2,11 +2,14 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
+#include <filesystem>
+#include <fstream>
 #include <random>
 
 #include "common/base/text.h"
 #include "common/tensors/safetensors.h"
 #include "tests/e2e/job_fixture.h"
+#include "tests/worker/data/image_files.h"
 #include "tools/whiten/whitening.h"
 
 namespace tern::tools {
@@ -139,6 +142,30 @@ TEST(Whiten, WritesTheFileFromWhichTheJobStarts) {
   e2e::TestProgram& again = start("whiten", "seed=2");
   EXPECT_EQ(again.Wait(), 64);
   EXPECT_THAT(again.err(), HasSubstr("(model.weights) exists; remove it, or name another file"));
+}
+
+// The images of a folder lie class by class: of two images, one is of the second class.
+TEST(Whiten, TakesImagesOfAllClasses) {
+  e2e::TestJob job{
+      {.steps = 2,
+       .model = "{classes: 2, net: {layers: [{name: w, conv: {outputs: 8, kernel: 2}}, {name: d, "
+                "dense: {outputs: 2}}, {name: loss, softmax_loss: {}}]}}"}};
+  const std::string images = job.folder() + "/images";
+  for (int i = 0; i < 8; ++i) {
+    data::Image image;
+    image.Resize(1, 28, 28);
+    for (size_t k = 0; i >= 4 && k < image.pixels.size(); ++k)
+      image.pixels[k] = static_cast<uint8_t>(7 * k);
+    for (const char* split : {"/train", "/test"}) {
+      const std::string folder = images + split + (i < 4 ? "/black" : "/pattern");
+      std::filesystem::create_directories(folder);
+      std::ofstream(Cat(folder, "/", i, ".png"), std::ios::binary) << EncodePng(image);
+    }
+  }
+  e2e::TestProgram& whiten = job.StartTern(
+      {"whiten", job.job_file(), "--images", "2", "--set", "model.weights=" + job.folder() + "/w",
+       "--set", "data.format=folder", "--set", "data.dir=" + images});
+  EXPECT_EQ(whiten.Wait(), 0) << whiten.err();
 }
 
 TEST(Whiten, SaysWhatItNeeds) {
