@@ -42,6 +42,7 @@ Server::Server(const setup::Setup& setup, StopSignals& signals, const Options& o
       door_(registry_, 0),
       trace_(setup.plan.workers),
       none_reminder_(setup.job),
+      job_position_(setup.plan.has_rounds),
       report_(setup, options.shard, options.progress_fd) {}
 
 Status Server::Open() {

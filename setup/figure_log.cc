@@ -28,18 +28,21 @@ void AddTraining(const Totals& totals, FigureLine* line) {
   const auto share_text = [&totals](const char* name, double seconds) {
     return Cat(", ", name, " ") + Formatted("%.0f %%", 100 * totals.ShareOf(seconds));
   };
-  line->text +=
-      ", loss " + (std::isfinite(totals.loss) ? Formatted("%.4f", totals.loss) : "not finite") +
-      Formatted(", %.0f samples/s, ", totals.samples_per_s) +
-      HumanBytes(totals.up_bytes_per_step()) + " up and " +
-      HumanBytes(totals.down_bytes_per_step()) + " down a step" +
-      share_text("computing", totals.compute_s) +
-      share_text("waiting for sums", totals.communication_s) +
-      share_text("waiting for samples", totals.data_s) + share_text("decoding", totals.decode_s) +
-      share_text("encoding in parallel", totals.encode_s);
+  if (totals.loss.has_value()) {
+    line->text +=
+        ", loss " + (std::isfinite(*totals.loss) ? Formatted("%.4f", *totals.loss) : "not finite");
+    line->numbers.emplace_back("loss", *totals.loss);
+  }
+  line->text += Formatted(", %.0f samples/s, ", totals.samples_per_s) +
+                HumanBytes(totals.up_bytes_per_step()) + " up and " +
+                HumanBytes(totals.down_bytes_per_step()) + " down a step" +
+                share_text("computing", totals.compute_s) +
+                share_text("waiting for sums", totals.communication_s) +
+                share_text("waiting for samples", totals.data_s) +
+                share_text("decoding", totals.decode_s) +
+                share_text("encoding in parallel", totals.encode_s);
   line->numbers.insert(line->numbers.end(),
-                       {{"loss", totals.loss},
-                        {"samples_per_s", totals.samples_per_s},
+                       {{"samples_per_s", totals.samples_per_s},
                         {"up_bytes_per_step", static_cast<double>(totals.up_bytes_per_step())},
                         {"down_bytes_per_step", static_cast<double>(totals.down_bytes_per_step())},
                         {"computing_share", totals.ShareOf(totals.compute_s)},

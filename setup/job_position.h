@@ -1,10 +1,15 @@
 // Tracks how many steps of a job are done, over all processes and resumes.
 //
+// With rounds, these are the steps of the worker with the most; without, the mean over the workers,
+// of which each counts its own, and at most the job's length.
+//
 // The position does not decrease if a worker is lost, returns, or counts from 0 again. It decreases
 // if the whole job returns to a checkpoint, as soon as training has continued from there.
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,21 +30,28 @@ struct WorkerStatus {
 
 class JobPosition {
  public:
+  explicit JobPosition(bool has_rounds = true) : has_rounds_(has_rounds) {}
+
   // Updates the position from the newest counters. `steps`: the job's length; 0: not known yet.
   // `beginning`: a number that changes whenever the whole job returns to, or starts from, a
   // checkpoint.
   void Update(uint64_t steps, uint64_t beginning, const std::vector<WorkerStatus>& workers);
 
   uint64_t steps() const { return steps_; }  // the job's length; 0: not known yet
-  // The number of steps that the worker with the most steps has done.
   uint64_t steps_done() const { return steps_done_; }
   // The step of the checkpoint from which the job last continued; 0: none.
   uint64_t resumed_from() const { return resumed_from_; }
   uint64_t beginning() const { return beginning_; }
 
  private:
+  // The job's steps by those of the workers; 0 until all workers that are present have reported.
+  uint64_t StepsOfJob() const;
+
+  const bool has_rounds_;
   uint64_t steps_ = 0, beginning_ = 0, steps_done_ = 0, resumed_from_ = 0;
-  uint64_t most_steps_ = 0;  // the most steps that a worker has reported since beginning_ changed
+  // By rank: the most steps that a worker has reported since beginning_ changed; without a value
+  // until its first report, of a worker that is present.
+  std::map<uint32_t, std::optional<uint64_t>> worker_steps_;
 };
 
 // "step 1200 of 5000" or, while the job's length `steps` is not known (0), "step 1200".

@@ -69,7 +69,7 @@ json JobToJson(const Setup& setup, const std::vector<WorkerStatus>& workers,
   fields["beginning"] = position.beginning() == 0 ? "" : Hex(position.beginning());
   fields["samples"] = totals.samples;
   fields["samples_per_s"] = totals.samples_per_s;
-  if (KnowsLoss(setup, totals.loss)) fields["loss"] = totals.loss;
+  if (totals.loss.has_value() && KnowsLoss(setup, *totals.loss)) fields["loss"] = *totals.loss;
   fields["train_s"] = totals.train_s;
   fields["compute_s"] = totals.compute_s;
   fields["encode_s"] = totals.encode_s;

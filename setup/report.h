@@ -8,14 +8,15 @@
 //   present, lost     how many workers are connected or have finished; the ranks of the others
 //   processes         by rank {pid, step}: the worker's process, and the steps of the job that its
 //                     weights include; null for a worker that is lost or has not trained yet
-//   rounds, steps     the steps done so far, resumes included; the job's length, 0: not known yet
-//   from_step         the step of the checkpoint from which this run continued; 0: none
+//   rounds, steps     the steps done so far, resumes included (JobPosition); the job's length, 0:
+//                     not known yet
+//   from_step         the step of the checkpoint from which the job last continued; 0: none
 //   beginning         changes whenever all daemons return to, or continue from, a checkpoint
 //
 // and these about the work of the processes of each worker that shard 0 knows of, without what a
 // lost process has done since its last report:
 //
-//   samples, samples_per_s, loss
+//   samples, samples_per_s, loss      the loss is missing until a worker has computed one
 //   train_s, compute_s, decode_s, data_s, communication_s, encode_s, checkpoint_s   means over the
 //                     workers present; data_s and communication_s are the times of waiting for
 //                     samples and for sums in training rounds; encoding is parallel to computing;

@@ -81,7 +81,7 @@ void AddJobRows(const JsonFields& fields, TableRows* rows) {
   if (fields.Integer("steps") > fields.Integer("rounds"))
     rounds += " of " + fields.CountText("steps");
   if (fields.Integer("from_step") > 0)
-    rounds += " (this run went on from step " + fields.CountText("from_step") + ")";
+    rounds += " (last went on from step " + fields.CountText("from_step") + ")";
   rows->emplace_back("rounds", rounds);
   if (fields.Integer("failed_checkpoints") > 0) {
     rows->emplace_back("checkpoints",

@@ -36,6 +36,7 @@ Totals TotalsOf(const std::vector<WorkerStatus>& workers) {
   Totals totals;
   const size_t num_present = CountPresent(workers);
   const auto num_counted = static_cast<double>(num_present == 0 ? workers.size() : num_present);
+  double losses = 0, num_losses = 0, samples = 0, num_training = 0;
   for (const WorkerStatus& worker : workers) {
     const pb::Counters& counters = worker.counters;
     totals.rounds += counters.rounds();
@@ -48,8 +49,8 @@ Totals TotalsOf(const std::vector<WorkerStatus>& workers) {
     totals.traffic.all_up_bytes += traffic.all_up_bytes;
     totals.traffic.all_down_bytes += traffic.all_down_bytes;
     if (num_present != 0 && !worker.is_present) continue;
-    if (counters.train_s() > 0)
-      totals.samples_per_s += static_cast<double>(counters.samples()) / counters.train_s();
+    samples += static_cast<double>(counters.samples());
+    if (counters.train_s() > 0) ++num_training;
     totals.evaluated += counters.evaluated();
     totals.to_evaluate += counters.to_evaluate();
     totals.compute_s += counters.compute_s() / num_counted;
@@ -63,8 +64,13 @@ Totals TotalsOf(const std::vector<WorkerStatus>& workers) {
     const double other_s = std::max(
         0.0, counters.train_s() - counters.compute_s() - counters.decode_s() - counters.data_s());
     totals.communication_s += std::min(counters.wait_s(), other_s) / num_counted;
-    totals.loss += counters.loss() / num_counted;
+    if (counters.steps() == 0) continue;
+    losses += counters.loss();
+    ++num_losses;
   }
+  if (totals.train_s > 0)
+    totals.samples_per_s = samples * num_training / (totals.train_s * num_counted);
+  if (num_losses > 0) totals.loss = losses / num_losses;
   return totals;
 }
 

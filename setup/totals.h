@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "proto/counters.pb.h"
@@ -18,13 +19,15 @@ struct WorkerTraffic {
 // The traffic of one worker.
 WorkerTraffic TrafficOf(const pb::Counters& counters);
 
-// Times, in seconds, and the loss are means over the present workers (over all workers if none is
-// present). samples_per_s, evaluated and to_evaluate are sums over the same workers. All other
-// members are sums over all workers.
+// Times, in seconds, are means over the present workers (over all workers if none is present);
+// the loss is the mean over those of them that have computed one. evaluated and to_evaluate are
+// sums over the present workers. samples_per_s is their speed together: their samples, divided by
+// the mean train_s of those that have trained. All other members are sums over all workers.
 struct Totals {
   uint64_t rounds = 0, samples = 0, refusals = 0, failed_checkpoints = 0;
   uint64_t evaluated = 0, to_evaluate = 0;
-  double samples_per_s = 0, loss = 0;
+  double samples_per_s = 0;
+  std::optional<double> loss;
   double train_s = 0;
   // Parts of train_s. communication_s is the time of waiting for sums, without waiting at the start
   // and during evaluations.

@@ -98,10 +98,16 @@ void SummaryWriter::OnSteps(uint64_t steps) {
     last_histogram_step_ = steps;
     observed_until_step_ = 0;
     if (rounds == 0) last_counters_ = ReadCounters();
+    // TensorBoard then drops what it has of this step and later ones.
+    pb::Event start = NewEvent(step_);
+    start.mutable_session_log()->set_status(pb::SessionLog::START);
+    writer_.Add(std::move(start));
     return;
   }
   pb::Event event = NewEvent(steps);
-  AddScalar("train/loss", progress_.loss.value(), &event);
+  const uint64_t gradients = progress_.steps.value();
+  if (gradients != std::exchange(gradients_seen_, gradients))  // Else the round closed without it.
+    AddScalar("train/loss", progress_.loss.value(), &event);
   AddScalar("learning_rate", progress_.learning_rate.value(), &event);
   writer_.Add(std::move(event));
   if (Now() - last_rates_time_ >= kRateInterval) AddRates();

@@ -1,7 +1,8 @@
 // The curves and histograms that a worker writes for TensorBoard (metrics.tensorboard), in
 // output_dir/events/worker.RANK:
 //
-//   train/loss, learning_rate                 each step; the loss of this worker's batch
+//   train/loss, learning_rate                 each step; the loss of this worker's batch, if it has
+//                                             computed one
 //   samples_per_s                             training samples that this worker processes
 //   bytes_up_per_step, bytes_down_per_step    bytes that this worker sends and receives
 //   test/accuracy, test/top5, test/loss       evaluations over all workers; only the lowest rank
@@ -85,8 +86,9 @@ class SummaryWriter : public client::Observer {
   uint64_t step_ = 0;                  // The number of the current step.
   uint64_t last_histogram_step_ = 0;   // The last step with histograms, or at which training began.
   uint64_t observed_until_step_ = 0;   // Earlier steps have histograms, too, if they push.
-  uint64_t rounds_seen_ = 0;           // The value of progress_.rounds at the last call of OnSteps.
-  CounterValues last_counters_;        // The counters when training began or AddRates last ran.
+  // The values of progress_.rounds and progress_.steps at the last call of OnSteps.
+  uint64_t rounds_seen_ = 0, gradients_seen_ = 0;
+  CounterValues last_counters_;  // The counters when training began or AddRates last ran.
   Time last_rates_time_;
   tensorboard::Writer writer_;  // The last member, because its thread uses the members above.
 };

@@ -1,5 +1,6 @@
 #include "client/exchange/exchange_counters.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "common/protocol/rounds/forms.h"
@@ -37,6 +38,8 @@ ExchangeCounters::ExchangeCounters(const protocol::ExchangePlan& plan, Registry&
 }
 
 void ExchangeCounters::OnPush(const protocol::Cell& cell, uint64_t exchange, Time now) {
+  const auto answered = newest_answers_.find(cell);
+  if (answered != newest_answers_.end() && exchange <= answered->second) return;
   if (open_exchanges_.empty()) busy_since_ = now;
   OpenExchange& open_exchange = open_exchanges_[exchange];
   if (open_exchange.unanswered_cells.empty()) open_exchange.first_push_at = now;
@@ -45,20 +48,30 @@ void ExchangeCounters::OnPush(const protocol::Cell& cell, uint64_t exchange, Tim
 
 void ExchangeCounters::OnAnswer(const protocol::Exchange::Delivery& answer, Time now) {
   if (answer.cell.kind != protocol::Kind::kPush) return;
-  const auto found = open_exchanges_.find(protocol::ExchangeOf(answer.outcome));
-  if (found == open_exchanges_.end() || found->second.unanswered_cells.erase(answer.cell) == 0)
+  const uint64_t exchange = protocol::ExchangeOf(answer.outcome);
+  uint64_t& newest_answer = newest_answers_[answer.cell];
+  newest_answer = std::max(newest_answer, exchange);
+  const auto found = open_exchanges_.find(exchange);
+  if (found == open_exchanges_.end() || !found->second.unanswered_cells.contains(answer.cell))
     return;
   num_answers_.Add();
-  if (found->second.unanswered_cells.empty()) {
+  if (found->second.unanswered_cells.size() == 1)
     exchange_time_.Add(now - found->second.first_push_at);
-    open_exchanges_.erase(found);
-    if (open_exchanges_.empty()) busy_time_.Add(now - busy_since_);
-  }
+  StopWaiting(answer.cell, exchange, now);
   // The staleness of one chunk of the model is counted for the whole push.
   if (answer.cell.bucket != 0 || answer.cell.chunk != 0) return;
   if (staleness_ == nullptr || !answer.outcome.has_at_clock()) return;
   staleness_->Observe(static_cast<double>(answer.outcome.at_clock().staleness()));
   if (answer.outcome.at_clock().dropped()) num_dropped_.Add();
+}
+
+void ExchangeCounters::StopWaiting(const protocol::Cell& cell, uint64_t exchange, Time now) {
+  for (auto open = open_exchanges_.begin();
+       open != open_exchanges_.end() && open->first <= exchange;) {
+    open->second.unanswered_cells.erase(cell);
+    open = open->second.unanswered_cells.empty() ? open_exchanges_.erase(open) : std::next(open);
+  }
+  if (open_exchanges_.empty()) busy_time_.Add(now - busy_since_);
 }
 
 void ExchangeCounters::OnRoundTrips(const protocol::Session::RoundTrips& trips) {

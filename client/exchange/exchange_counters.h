@@ -25,7 +25,10 @@ class ExchangeCounters {
   // `trips`: the totals of all round trips (heartbeat to echo) of the session so far.
   void OnRoundTrips(const protocol::Session::RoundTrips& trips);
   // Drops the exchanges that are not complete, because their pushes will not be answered.
-  void DropOpenExchanges() { open_exchanges_.clear(); }
+  void DropOpenExchanges() {
+    open_exchanges_.clear();
+    newest_answers_.clear();
+  }
   // The number of completed exchanges of the whole model: rounds or, in a job without rounds,
   // pushes.
   uint64_t num_exchanges() const;
@@ -42,8 +45,15 @@ class ExchangeCounters {
     std::set<protocol::Cell> unanswered_cells;  // the chunks whose pushes have no answer yet
   };
 
+  // Ends the wait for this cell in all exchanges up to `exchange`, and drops those that wait for
+  // nothing more.
+  void StopWaiting(const protocol::Cell& cell, uint64_t exchange, Time now);
+
   size_t num_chunks_ = 0;
   std::map<uint64_t, OpenExchange> open_exchanges_;  // by the number of the exchange
+  // By cell: the newest exchange that was answered. A round that has closed without this worker's
+  // push is answered before the push is sent.
+  std::map<protocol::Cell, uint64_t> newest_answers_;
   Time busy_since_{};  // since when at least one exchange is open; unused if none is open
   TimeCounter &exchange_time_, &busy_time_;
   Counter &num_answers_, &num_dropped_;

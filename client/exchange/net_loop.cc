@@ -386,6 +386,8 @@ pb::Counters NetLoop::Counters() const {
   counters.set_from_step(progress_.from_step);
   counters.set_failed_checkpoints(progress_.checkpoint_failures.value());
   counters.set_checkpoint_step(progress_.checkpoint_step);
+  if (const Time at = progress_.checkpoint_at; at != Time::zero())
+    counters.set_checkpoint_age_s(Seconds(Now() - at));
   counters.set_late(session_.exchange().counts().late_rounds);
   exchange_counters_.AddTo(&counters);
   return counters;

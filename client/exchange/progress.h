@@ -50,7 +50,8 @@ struct Progress {
   // job_step: how many of the job's steps the weights include. from_step: the step of the
   // checkpoint from which all workers last continued, or 0.
   std::atomic<uint64_t> job_step{0}, from_step{0};
-  std::atomic<uint64_t> checkpoint_step{0};  // of the newest checkpoint written; 0: none
+  std::atomic<uint64_t> checkpoint_step{0};       // of the newest checkpoint written; 0: none
+  std::atomic<Time> checkpoint_at{Time::zero()};  // when it was written (Now()); zero: never
   // The newest evaluation: how many of its `num_to_evaluate` test samples the worker has evaluated.
   std::atomic<uint64_t> num_evaluated{0}, num_to_evaluate{0};
   std::atomic<uint64_t> num_advances{0};  // grows whenever the compute thread makes progress

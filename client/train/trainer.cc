@@ -17,6 +17,12 @@
 namespace tern::client {
 namespace {
 
+// The number of steps after which the figures that workers exchange are measured. Without rounds
+// they have done different numbers, and exchange figures only at the end of the job's `num_steps`.
+uint64_t StepOfFigures(bool has_rounds, uint64_t steps_done, uint64_t num_steps) {
+  return has_rounds || num_steps >= setup::kUnknownSteps ? steps_done : num_steps;
+}
+
 // Stops the recording of steps, and calls Compute::End, when it goes out of scope.
 struct EndOfSteps {
   Compute& compute;
@@ -123,8 +129,9 @@ Status Trainer::Train() {
   TERN_RETURN_IF_ERROR(EndTogether());
   has_last_evaluation_ = true;
   if (setup::IsClientJob(deps_.setup.job)) return Ok();  // The weights are the program's.
-  TERN_RETURN_IF_ERROR(WriteResults(deps_.setup.job.output_dir(), steps_done_, &figures_, &state_,
-                                    [this](uint32_t purpose, const pb::Figures& figures) {
+  TERN_RETURN_IF_ERROR(WriteResults(deps_.setup.job.output_dir(),
+                                    StepOfFigures(has_rounds_, steps_done_, deps_.steps), &figures_,
+                                    &state_, [this](uint32_t purpose, const pb::Figures& figures) {
                                       return ExchangeFigures(purpose, figures);
                                     }));
   return end_checkpoint_status_;
@@ -133,7 +140,8 @@ Status Trainer::Train() {
 Status Trainer::TrainSteps() {
   steps_done_ = checkpoint_step_ = algorithm_->first_step() - 1;
   deps_.progress.job_step = steps_done_;
-  evaluation_files_.Begin(steps_done_);
+  evaluation_files_.Begin(steps_done_ == 0 ? 0
+                                           : StepOfFigures(has_rounds_, steps_done_, deps_.steps));
   if (deps_.checkpoints != nullptr) {
     TERN_RETURN_IF_ERROR(deps_.checkpoints->Begin(run_, steps_done_, has_past_));
     deps_.port.OfferCheckpoints(deps_.checkpoints->Offers());
@@ -196,7 +204,8 @@ Status Trainer::EndTogether() {
   TERN_RETURN_IF_ERROR(ExchangeFigures(protocol::kCompare, figures_.MakeComparisonFigures()));
   if (!has_rounds_) TERN_RETURN_IF_ERROR(algorithm_->Drain());
   TERN_RETURN_IF_ERROR(ExchangeFigures(protocol::kEvaluate, figures_.Evaluate(true)));
-  return CheckLossIsFinite(deps_.setup.job, figures_.newest_evaluation(), steps_done_);
+  return CheckLossIsFinite(deps_.setup.job, figures_.newest_evaluation(),
+                           StepOfFigures(has_rounds_, steps_done_, deps_.steps));
 }
 
 bool Trainer::ServeUntilJobEnds() {
@@ -300,14 +309,15 @@ Status Trainer::HandleEvent(Event event) {
 Status Trainer::OnAnswer(const Answer& answer) {
   if (answer.cell.kind == protocol::Kind::kFigures) {
     has_figures_answer_ = true;
-    TERN_RETURN_IF_ERROR(figures_.OnAnswer(answer, steps_done_));
+    TERN_RETURN_IF_ERROR(
+        figures_.OnAnswer(answer, StepOfFigures(has_rounds_, steps_done_, deps_.steps)));
+    const uint64_t step = StepOfFigures(has_rounds_, steps_done_, deps_.steps);
     if (deps_.observer != nullptr && figures_.HasLowestRank() &&
         answer.cell.chunk == protocol::kEvaluate)
-      deps_.observer->OnEvaluation(steps_done_, figures_.newest_evaluation());
-    if (answer.cell.chunk == protocol::kCompare)
-      evaluation_files_.OnCompared(steps_done_, figures_);
+      deps_.observer->OnEvaluation(step, figures_.newest_evaluation());
+    if (answer.cell.chunk == protocol::kCompare) evaluation_files_.OnCompared(step, figures_);
     if (answer.cell.chunk != protocol::kEvaluate) return Ok();
-    evaluation_files_.OnEvaluated(steps_done_, figures_, state_);
+    evaluation_files_.OnEvaluated(step, figures_, state_);
     StopAsRecorded(/*was_evaluated=*/true);
     return Ok();
   }

@@ -105,7 +105,10 @@ Status Trainer::WriteCheckpoint() {
   if (steps_done_ == algorithm_->LastRoundEnd(last_step_))
     end_checkpoint_status_ = write_status.Within(Cat("the checkpoint of step ", steps_done_));
   (write_status.ok() ? deps_.progress.checkpoints : deps_.progress.checkpoint_failures).Add();
-  if (write_status.ok()) deps_.progress.checkpoint_step = steps_done_;
+  if (write_status.ok()) {
+    deps_.progress.checkpoint_step = steps_done_;
+    deps_.progress.checkpoint_at = Now();
+  }
   deps_.port.OfferCheckpoints(deps_.checkpoints->Offers());
   deps_.progress.CountAdvance();
   return Ok();

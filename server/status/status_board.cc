@@ -17,6 +17,7 @@ namespace {
 constexpr size_t kMaxEventBytes = 400;
 constexpr Time kSpeedWindow = std::chrono::seconds(30);
 constexpr size_t kMaxPositions = 128;
+constexpr double kMaxAge_s = 1e9;  // of a checkpoint; a worker that says more is not believed
 
 double UnixTime() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
@@ -66,7 +67,6 @@ StatusBoard::StatusBoard(const setup::Setup& setup) : setup_(setup), windows_(se
 void StatusBoard::Update(const Observation& seen, const setup::JobPosition& position, Time now) {
   auto status = std::make_shared<JobStatus>();
   if (position.beginning() != beginning_) newest_test_round_ = 0;
-  beginning_ = position.beginning();
   step_ = position.steps_done();
   steps_ = position.steps();
   status->at = now;
@@ -75,7 +75,9 @@ void StatusBoard::Update(const Observation& seen, const setup::JobPosition& posi
   status->steps = steps_;
   AddWorkers(seen, now, status.get());
   AddMeans(seen, status.get());
-  AddSpeed(now, status.get());
+  AddSpeed(position, now, status.get());
+  beginning_ = position.beginning();
+  resumed_from_ = position.resumed_from();
   AddCheckpoints(seen, now, status.get());
   status->shards.push_back({0, "present", Printable(setup_.hello.host()), 0.0});
   for (const ShardObservation& shard : seen.shards)
@@ -122,8 +124,13 @@ void StatusBoard::AddMeans(const Observation& seen, JobStatus* status) const {
     status->down_ratio = setup::RatioToFp32(setup_.table.total, rounds, down_bytes);
 }
 
-void StatusBoard::AddSpeed(Time now, JobStatus* status) {
-  if (!positions_.empty() && step_ < positions_.back().step) positions_.clear();
+void StatusBoard::AddSpeed(const setup::JobPosition& position, Time now, JobStatus* status) {
+  // Steps before the job's first position, or before it went on from a checkpoint, took no time
+  // since then.
+  const bool is_new_run =
+      beginning_ != position.beginning() || resumed_from_ != position.resumed_from();
+  if (is_new_run || (!positions_.empty() && step_ < positions_.back().step)) positions_.clear();
+  if (step_ == 0) return;
   positions_.push_back({now, step_});
   while (positions_.size() > 2 &&
          (now - positions_[1].at >= kSpeedWindow || positions_.size() > kMaxPositions))
@@ -137,7 +144,7 @@ void StatusBoard::AddSpeed(Time now, JobStatus* status) {
 
 void StatusBoard::AddCheckpoints(const Observation& seen, Time now, JobStatus* status) {
   std::optional<uint64_t> common;
-  bool is_written = true;
+  std::optional<double> age_s;  // the longest of those that the workers with that step know
   status->failed_checkpoints = seen.failed_checkpoints;
   for (const WorkerObservation& worker : seen.workers) {
     const pb::Counters& counters = worker.counters;
@@ -145,13 +152,21 @@ void StatusBoard::AddCheckpoints(const Observation& seen, Time now, JobStatus* s
         counters.failed_checkpoints() + worker.earlier.failed_checkpoints();
     if (!worker.is_present || worker.is_joining) continue;
     const uint64_t step = std::max(counters.checkpoint_step(), counters.from_step());
-    if (common.has_value() && *common <= step) continue;
+    if (common.has_value() && *common < step) continue;
+    if (common != step) age_s.reset();
     common = step;
-    is_written = counters.checkpoint_step() >= counters.from_step();
+    const bool is_of_this_process = counters.checkpoint_step() >= counters.from_step();
+    const double age_of_worker = counters.has_checkpoint_age_s() ? counters.checkpoint_age_s() : -1;
+    if (is_of_this_process && age_of_worker >= 0 && age_of_worker < kMaxAge_s)
+      age_s = std::max(age_s.value_or(0), age_of_worker);
   }
   if (common.has_value() && *common != checkpoint_step_) {
     checkpoint_step_ = *common;
-    checkpoint_at_ = is_written && *common > 0 ? std::optional(now) : std::nullopt;
+    checkpoint_at_.reset();
+  }
+  if (age_s.has_value()) {
+    const Time at = now - Time(static_cast<int64_t>(*age_s * 1e9));
+    checkpoint_at_ = std::min(checkpoint_at_.value_or(at), at);
   }
   status->checkpoint_step = checkpoint_step_;
   if (checkpoint_at_.has_value()) status->checkpoint_age_s = Seconds(now - *checkpoint_at_);
@@ -185,10 +200,12 @@ void StatusBoard::OnSent(const pb::Envelope& head, const Bytes& payload) {
     samples += static_cast<double>(figures.test_samples());
   }
   if (samples <= 0 || !std::isfinite(loss)) return;
-  // Figures of a round are measured on the weights before it.
+  // Figures of a round are measured on the weights before it. A job without rounds is evaluated at
+  // its end.
   const uint64_t step = setup_.plan.has_rounds
                             ? algorithm::FactsOf(setup_.job).StepOfRound(round - 1, steps_)
-                            : step_;
+                        : steps_ != 0 ? steps_
+                                      : step_;
   tests_.Add({step, correct / samples, loss / samples});
 }
 

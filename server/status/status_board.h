@@ -46,7 +46,7 @@ class StatusBoard {
   void AddWorkers(const Observation& seen, Time now, JobStatus* status);
   void AddMeans(const Observation& seen, JobStatus* status) const;
   void AddCheckpoints(const Observation& seen, Time now, JobStatus* status);
-  void AddSpeed(Time now, JobStatus* status);
+  void AddSpeed(const setup::JobPosition& position, Time now, JobStatus* status);
 
   struct Position {
     Time at{};
@@ -59,10 +59,10 @@ class StatusBoard {
   ThinnedCurve<LossPoint> losses_;
   ThinnedCurve<TestPoint> tests_;
   uint64_t newest_test_round_ = 0;  // of the newest evaluation since the job began or went back
-  uint64_t step_ = 0, steps_ = 0, beginning_ = 0;  // of the newest Update
+  uint64_t step_ = 0, steps_ = 0, beginning_ = 0, resumed_from_ = 0;  // of the newest Update
   std::deque<JobEvent> events_;
   uint64_t checkpoint_step_ = 0;
-  std::optional<Time> checkpoint_at_;  // when checkpoint_step_ was seen; unset: it is older
+  std::optional<Time> checkpoint_at_;  // when it was written; unset: by an earlier process
 
   mutable Mutex mutex_;
   std::shared_ptr<const JobStatus> status_ TERN_GUARDED_BY(mutex_);

@@ -141,6 +141,26 @@ TEST(Counted, EveryPushHasAStalenessWithinTheBoundOfSsp) {
   EXPECT_EQ(num_too_stale_pushes, 0u);
 }
 
+// Worker 0 is slow, so worker 1 does most of the steps. The job's step is their mean, also where
+// the evaluation says after which step it was.
+TEST(Counted, WithoutRoundsTheStepIsTheMeanOfTheWorkers) {
+  TestJob job({.workers = 2, .steps = 24});
+  std::vector<std::string> arguments =
+      ArgumentsFor({"train.algorithm=asgd", "exchange.codec=fp32"});
+  arguments.insert(arguments.begin(),
+                   {"run", job.job_file(), "--fail", "worker.0:thread.compute=delay:0.03"});
+  TestProgram& run = job.StartTern(arguments);
+  ASSERT_EQ(run.Wait(), 0) << run.err();
+  EXPECT_EQ(job.Output("summary.json")["rounds"], 24);
+  const uint64_t slow = job.Output("worker.0.json")["job_step"],
+                 fast = job.Output("worker.1.json")["job_step"];
+  EXPECT_LT(slow, 24u);
+  EXPECT_GT(fast, 24u);
+  EXPECT_GE(slow + fast, 48u);
+  EXPECT_THAT(ReadFile(job.output_dir() + "/curve.csv"), HasSubstr("\n24,"));
+  EXPECT_THAT(job.Log("worker", 0), HasSubstr("after step 24: test accuracy"));
+}
+
 // Each worker owns a third of 241 images, so in the last step of an epoch some have no samples.
 TEST(EndOfAnEpoch, NeverBlocksARound) {
   for (const char* epoch_end : {"wrap", "drop_last", "pad", "leave"}) {

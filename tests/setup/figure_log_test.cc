@@ -20,6 +20,7 @@ WorkerStatus WorkerOfLog(uint32_t rank, uint64_t rounds) {
   pb::Counters& counters = worker.counters;
   const auto num_rounds = static_cast<double>(rounds);
   counters.set_rounds(rounds);
+  counters.set_steps(rounds);
   counters.set_samples(32 * rounds);
   counters.set_train_s(0.1 * num_rounds);
   counters.set_compute_s(0.05 * num_rounds);

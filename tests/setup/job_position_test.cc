@@ -42,6 +42,31 @@ TEST(JobPosition, IsThatOfTheFarthestWorker) {
   EXPECT_EQ(position.resumed_from(), 0u);
 }
 
+// Workers of an algorithm without rounds do different numbers of steps; the job ends when their
+// mean is its length.
+TEST(JobPosition, IsTheMeanWithoutRounds) {
+  JobPosition position(/*has_rounds=*/false);
+  position.Update(60, 0, {StatusOfWorker(0, 0, 0), StatusOfWorker(1, 20, 20)});
+  EXPECT_EQ(position.steps_done(), 10u);
+  position.Update(60, 0, {MarkLost(StatusOfWorker(0, 0, 0)), StatusOfWorker(1, 30, 30)});
+  EXPECT_EQ(position.steps_done(), 15u) << "a lost worker's steps stay";
+  position.Update(60, 0, {StatusOfWorker(0, 15, 15), StatusOfWorker(1, 106, 106)});
+  EXPECT_EQ(position.steps_done(), 60u);
+  position.Update(60, 0, {StatusOfWorker(0, 18, 18), StatusOfWorker(1, 110, 110)});
+  EXPECT_EQ(position.steps_done(), 60u) << "at most the job's length";
+}
+
+// As after a restart of shard 0.
+TEST(JobPosition, WithoutRoundsWaitsForAllWorkersThatArePresent) {
+  JobPosition position(/*has_rounds=*/false);
+  WorkerStatus silent;
+  silent.rank = 1;
+  position.Update(60, 0, {StatusOfWorker(0, 40, 40), silent});
+  EXPECT_EQ(position.steps_done(), 0u);
+  position.Update(60, 0, {StatusOfWorker(0, 40, 40), StatusOfWorker(1, 20, 20)});
+  EXPECT_EQ(position.steps_done(), 30u);
+}
+
 TEST(JobPosition, CountsStepsOfTheJobInAResumedRun) {
   JobPosition position;
   position.Update(250, 9,

@@ -182,6 +182,26 @@ TEST(Report, AddsUpTheCheckpointsThatCouldNotBeWritten) {
   EXPECT_EQ(update->failed_checkpoints, 3u);
 }
 
+// A worker that has not computed a gradient yet has no loss, and no speed.
+TEST(Report, MeansLeaveOutWorkersThatHaveNotBegun) {
+  WorkerStatus new_worker;
+  new_worker.rank = 1;
+  const json progress = json::parse(MakeProgressJson({WorkerAfter(0, 10), new_worker}));
+  EXPECT_DOUBLE_EQ(progress["loss"], 0.5);
+  EXPECT_DOUBLE_EQ(progress["samples_per_s"], 320);
+  EXPECT_FALSE(json::parse(MakeProgressJson({new_worker})).contains("loss"));
+}
+
+// Worker 1 spent 8 of 10 s in writing checkpoints, while worker 0 waited for it in its round.
+TEST(Report, TheSpeedFitsTheTimeOfAStep) {
+  WorkerStatus waiting = WorkerAfter(0, 100), writing = WorkerAfter(1, 100);
+  writing.counters.set_train_s(2);
+  const json summary = json::parse(MakeSummaryJson({waiting, writing}));
+  EXPECT_DOUBLE_EQ(summary["train_s"], 6);
+  EXPECT_DOUBLE_EQ(summary["step_s"], 0.06);
+  EXPECT_DOUBLE_EQ(summary["samples_per_s"], 64 / 0.06);
+}
+
 TEST(Report, ProgressAndSummaryCanBeParsed) {
   const auto progress = ParseProgressUpdate(
       MakeProgressJson({WorkerAfter(0, 12), MarkWorkerLost(WorkerAfter(1, 12))}));
@@ -273,7 +293,7 @@ TEST(Report, AResumedRunCountsStepsOfTheJob) {
   // The 150 steps of the earlier run must not count as work of that time.
   EXPECT_EQ(ProgressLine(progress, MakeProgressJson({WorkerStatus{}})), ProgressLine(progress));
   EXPECT_THAT(SummaryTable(progress),
-              HasSubstr("rounds                160 of 250 (this run went on from step 150)\n"));
+              HasSubstr("rounds                160 of 250 (last went on from step 150)\n"));
   WorkerStatus resumed_worker;
   resumed_worker.counters.set_job_step(150);
   resumed_worker.counters.set_from_step(150);
@@ -292,7 +312,7 @@ TEST(Report, TableOfAFailedRunOmitsWhatWasNotReached) {
   resumed_worker.counters.set_from_step(5);
   EXPECT_EQ(SummaryTable(MakeSummaryJson({resumed_worker}, lost_worker_status)),
             "  job               small\n  parameters        431080\n  servers, workers  1, 2\n"
-            "  rounds            5 of 10 (this run went on from step 5)\n"
+            "  rounds            5 of 10 (last went on from step 5)\n"
             "  exit code         75\n");
   EXPECT_THAT(SummaryTable(MakeSummaryJson({WorkerAfter(0, 4)}, lost_worker_status)),
               AllOf(HasSubstr("rounds                4 of 10\n"), HasSubstr("samples   "),

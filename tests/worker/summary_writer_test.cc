@@ -87,6 +87,7 @@ class OnlyWorker {
     ASSERT_TRUE(applier_.ApplyRound(step).ok());
     coder.ShowMeans(step, sums_);
     progress.rounds.Add();
+    progress.steps.Add();
     progress.loss.Set(1 / static_cast<double>(step));
     summary_writer->OnSteps(step);
   }
@@ -241,6 +242,43 @@ TEST_F(SummaryWriterTest, WritesScalarsEveryStepAndHistogramsPeriodically) {
   EXPECT_THAT(events_by_tag.at("coded/hidden.weight"), ElementsAre(Key(3), Key(6)));
   EXPECT_EQ(events_by_tag.count("bytes_up_per_step"), 1u);
   EXPECT_EQ(events_by_tag.count("test/accuracy"), 0u);
+}
+
+// TensorBoard drops events of a step from which a start event says that training begins again.
+TEST_F(SummaryWriterTest, SaysWhereTrainingStarts) {
+  const auto job = MakeJobWithTensorBoard({"exchange.codec=fp32"}, folder_);
+  {
+    OnlyWorker worker(*job);
+    worker.summary_writer->OnSteps(0);
+    for (uint64_t step = 1; step <= 3; ++step) worker.RunStep(step);
+    worker.summary_writer->OnSteps(1);  // as if the job had gone back
+    worker.RunStep(2);
+  }
+  std::vector<int64_t> steps, starts;
+  for (const pb::Event& event :
+       tensorboard::ReadEvents(tensorboard::EventFiles(folder_ + "/events/worker.1").front())) {
+    const bool is_start = event.session_log().status() == pb::SessionLog::START;
+    if (is_start) starts.push_back(event.step());
+    const bool has_loss =
+        event.summary().value_size() > 0 && event.summary().value(0).tag() == "train/loss";
+    if (is_start || has_loss) steps.push_back(event.step());
+  }
+  EXPECT_THAT(starts, ElementsAre(1, 2));
+  EXPECT_THAT(steps, ElementsAre(1, 1, 2, 3, 2, 2));
+}
+
+// With backup workers, a round may close before this worker has computed its gradient.
+TEST_F(SummaryWriterTest, RepeatsNoLossOfAnEarlierStep) {
+  const auto job = MakeJobWithTensorBoard({"exchange.codec=fp32"}, folder_);
+  {
+    OnlyWorker worker(*job);
+    worker.summary_writer->OnSteps(0);
+    worker.RunStep(1);
+    worker.progress.rounds.Add();
+    worker.summary_writer->OnSteps(2);
+  }
+  EXPECT_THAT(EventsByTag().at("train/loss"), ElementsAre(Key(1)));
+  EXPECT_THAT(EventsByTag().at("learning_rate"), ElementsAre(Key(1), Key(2)));
 }
 
 TEST_F(SummaryWriterTest, NamesThePushedValues) {

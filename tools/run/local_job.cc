@@ -1,6 +1,8 @@
 #include "tools/run/local_job.h"
 
+#include <filesystem>
 #include <utility>
+#include <vector>
 
 #include "common/base/output_file.h"
 #include "common/base/storage.h"
@@ -42,8 +44,12 @@ Status ReportResult(const LocalJob& local, const Supervisor& supervisor,
       run_result.WriteSummary(summary, ExitCode(verdict));
   const std::string summary_table =
       supervisor.newest_progress().empty() ? "" : setup::SummaryTable(summary);
-  screen->PrintLine(Cat(summary_table, "logs are in ", local.log_dir, ", the summary is in ",
-                        written_summary.path));
+  std::error_code error;  // Without the folder, its path would be of no use.
+  std::vector<std::string> places;
+  if (std::filesystem::exists(local.log_dir, error))
+    places.push_back("logs are in " + local.log_dir);
+  if (written_summary.status.ok()) places.push_back("the summary is in " + written_summary.path);
+  screen->PrintLine(summary_table + Join(places));
   if (verdict.ok() && written_summary.status.ok() && !local.what_next.empty())
     screen->PrintLine(local.what_next);
   if (written_summary.kept_earlier_result)

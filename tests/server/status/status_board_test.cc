@@ -102,6 +102,27 @@ TEST_F(StatusBoardTest, TellsOfTheJobAndOfEachWorker) {
   EXPECT_EQ(status["servers"].size(), 1u);
 }
 
+// The steps of a checkpoint took no time in this run.
+TEST_F(StatusBoardTest, TheSpeedIsThatOfStepsOfThisRun) {
+  const auto resumed = [](uint64_t step, bool is_joining = false) {
+    WorkerObservation worker = Training(step);
+    worker.counters.set_from_step(60);
+    worker.is_joining = is_joining;
+    return worker;
+  };
+  Update({}, seconds(50), "gathering");
+  Update({resumed(60), resumed(60)}, seconds(100));
+  Update({resumed(64), resumed(64)}, seconds(102));
+  EXPECT_DOUBLE_EQ(Json(seconds(102))["steps_per_s"], 2);
+  EXPECT_DOUBLE_EQ(Json(seconds(102))["left_s"], 18);
+  // The job goes back: until it trains again, its step is the old one.
+  beginning_ = 2;
+  Update({resumed(64, true), resumed(64, true)}, seconds(103));
+  Update({resumed(61), resumed(61)}, seconds(104));
+  Update({resumed(62), resumed(62)}, seconds(106));
+  EXPECT_DOUBLE_EQ(Json(seconds(106))["steps_per_s"], 0.5);
+}
+
 TEST_F(StatusBoardTest, AWorkerThatSaysNothingIsSilentForLongerAtEachLook) {
   WorkerObservation silent = Training(10);
   silent.state = "silent";
@@ -170,14 +191,23 @@ TEST_F(StatusBoardTest, HostileFiguresHaveNoEffect) {
 TEST_F(StatusBoardTest, NamesTheCheckpointThatAllWorkersHave) {
   WorkerObservation ahead = Training(60), behind = Training(60);
   ahead.counters.set_checkpoint_step(50);
+  ahead.counters.set_checkpoint_age_s(1);
   behind.counters.set_checkpoint_step(40);
+  behind.counters.set_checkpoint_age_s(3);
   behind.counters.set_failed_checkpoints(3);
   Update({ahead, behind}, seconds(10));
   json saved = Json(seconds(12))["checkpoints"];
   EXPECT_EQ(saved["step"], 40);
-  EXPECT_DOUBLE_EQ(saved["age_s"], 2);
+  EXPECT_DOUBLE_EQ(saved["age_s"], 5);
   EXPECT_EQ(saved["failed"], 3);
+  for (const double hostile : {std::numeric_limits<double>::quiet_NaN(), 1e300, -5.0}) {
+    behind.counters.set_checkpoint_age_s(hostile);
+    Update({ahead, behind}, seconds(15));
+    EXPECT_DOUBLE_EQ(Json(seconds(15))["checkpoints"]["age_s"], 8);
+  }
   behind.counters.set_checkpoint_step(50);
+  ahead.counters.set_checkpoint_age_s(0);
+  behind.counters.set_checkpoint_age_s(0);
   Update({ahead, behind}, seconds(20));
   saved = Json(seconds(20))["checkpoints"];
   EXPECT_EQ(saved["step"], 50);
@@ -264,6 +294,7 @@ TEST_F(StatusBoardTest, MetricsAppearWhenTheyAreKnown) {
   lost.is_present = false;
   WorkerObservation with_checkpoint = Training(40);
   with_checkpoint.counters.set_checkpoint_step(20);
+  with_checkpoint.counters.set_checkpoint_age_s(0);
   SendTest(31, 25, protocol::kEvaluate);
   Update({with_checkpoint, lost}, seconds(2));
   metrics.Update(*board_.status());

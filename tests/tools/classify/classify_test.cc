@@ -119,8 +119,8 @@ TEST_F(Classify, ShowsTheViewsOfTheEvaluation) {
     WriteBytes(rights.back(), EncodePng(right));
   }
   const auto lines = [&](std::vector<std::string> images, const std::string& views) {
-    images.insert(images.begin(), {"--weights", weights(), "--top", "2", "--set",
-                                   "evaluation.views=" + views});
+    images.insert(images.begin(),
+                  {"--weights", weights(), "--top", "2", "--set", "evaluation.views=" + views});
     TestProgram& classify = Start(images);
     EXPECT_EQ(classify.Wait(), 0) << classify.err();
     return classify.out();

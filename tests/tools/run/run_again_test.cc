@@ -59,7 +59,7 @@ TEST(RunAgain, AResumedRunCountsStepsOfTheJob) {
   EXPECT_THAT(second_run.out(),
               AllOf(HasSubstr("goes on from step 30 with other settings: train.steps was 30, is "
                               "now 90\n"),
-                    HasSubstr("rounds                90 (this run went on from step 30)\n")));
+                    HasSubstr("rounds                90 (last went on from step 30)\n")));
   for (const uint64_t step : StepsShown(second_run.out())) EXPECT_GT(step, 30u);
   const nlohmann::json summary = job.Output("summary.json");
   EXPECT_EQ(summary["rounds"], 90);

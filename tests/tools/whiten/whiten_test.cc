@@ -162,9 +162,9 @@ TEST(Whiten, TakesImagesOfAllClasses) {
       std::ofstream(Cat(folder, "/", i, ".png"), std::ios::binary) << EncodePng(image);
     }
   }
-  e2e::TestProgram& whiten = job.StartTern(
-      {"whiten", job.job_file(), "--images", "2", "--set", "model.weights=" + job.folder() + "/w",
-       "--set", "data.format=folder", "--set", "data.dir=" + images});
+  e2e::TestProgram& whiten = job.StartTern({"whiten", job.job_file(), "--images", "2", "--set",
+                                            "model.weights=" + job.folder() + "/w", "--set",
+                                            "data.format=folder", "--set", "data.dir=" + images});
   EXPECT_EQ(whiten.Wait(), 0) << whiten.err();
 }
 
