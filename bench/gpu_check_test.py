@@ -3,9 +3,11 @@ gpu_bench is the build that runs on the CPU.
 
   gpu_check_test.py SOURCE_DIR GPU_BENCH_ON_HOST
 """
+import fnmatch
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -18,6 +20,7 @@ import gpu_budget  # noqa: E402: found by the line above
 import gpu_check  # noqa: E402
 import gpu_place  # noqa: E402
 import gpu_targets  # noqa: E402
+import gpu_train  # noqa: E402
 import targets  # noqa: E402
 
 # The fake program; its name selects what it does. FAIL and HANG list the names that fail or hang.
@@ -228,6 +231,18 @@ class GpuCheck(unittest.TestCase):
     def test_every_row_belongs_to_one_step(self):
         keys = [key for part in gpu_check.parts(False) for stage in part for step in stage for key in step.keys]
         self.assertEqual(sorted([*keys, "device", *gpu_targets.NOT_MEASURED]), sorted(gpu_targets.GPU_TARGETS))
+
+    def test_every_part_of_a_filter_names_tests(self):
+        text = "".join(path.read_text() for path in sorted((SOURCE / "tests").rglob("*.cc")))
+        names = {f"{suite}.{name}" for suite, name in re.findall(r"^TEST(?:_F)?\((\w+), (\w+)\)", text, re.M)}
+        of_cases = re.findall(r"^TEST_P\((\w+), (\w+)\)", text, re.M)
+        for prefix, suite in re.findall(r"^INSTANTIATE_TEST_SUITE_P\(\s*(\w+), (\w+),", text, re.M):
+            names |= {f"{prefix}/{suite}.{name}/case" for of, name in of_cases if of == suite}
+        works = [step.work for part in gpu_check.parts(False) for stage in part for step in stage]
+        filters = [work.args[3] for work in works if getattr(work, "func", None) is gpu_train.sanitizer]
+        self.assertTrue(any(filters))
+        for one in ":".join(filter(None, filters)).split(":"):
+            self.assertTrue(fnmatch.filter(names, one), one)
 
 
 class HelperTests(unittest.TestCase):

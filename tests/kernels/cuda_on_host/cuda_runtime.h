@@ -34,6 +34,7 @@
 #define __shared__ constinit static
 #endif
 #define __launch_bounds__(...)
+#define __maxnreg__(...)
 #define __noinline__
 
 enum cudaError_t {
