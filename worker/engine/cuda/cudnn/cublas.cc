@@ -1,5 +1,5 @@
-// Computes dense layers by cuBLASLt, with the bias and the ReLU in the matrix product's epilogue.
-// Leaves other shapes, and dense layers that cuBLASLt cannot compute, to another library.
+// Computes dense layers by cuBLASLt, with the bias in the matrix product's epilogue. Leaves other
+// shapes, and dense layers that cuBLASLt cannot compute, to another library.
 #include "worker/engine/cuda/cudnn/cublas.h"
 
 #include <utility>
@@ -80,10 +80,9 @@ class DensePlan : public ConvPlan {
   Status Run(kernels::DeviceStream stream, const ConvData& data) override;
 
  private:
-  bool IsForward() const { return pass_ == ConvPass::kForward; }
+  bool AddsBias() const { return pass_ == ConvPass::kForward && shape_.has_bias; }
   Status MakeMatmul(const Product& product);
   Status MakeLayout(const uint64_t (&dims)[2], Layout* layout);
-  Status SetEpilogue();
   Status FindAlgorithm();
   template <typename T>
   Status SetAttribute(cublasLtMatmulDescAttributes_t attribute, const T& value) {
@@ -121,18 +120,9 @@ Status DensePlan::MakeMatmul(const Product& product) {
   const auto operation = [](bool transposes) { return transposes ? CUBLAS_OP_T : CUBLAS_OP_N; };
   TERN_RETURN_IF_ERROR(SetAttribute(CUBLASLT_MATMUL_DESC_TRANSA, operation(product.transposes_a)));
   TERN_RETURN_IF_ERROR(SetAttribute(CUBLASLT_MATMUL_DESC_TRANSB, operation(product.transposes_b)));
-  return IsForward() ? SetEpilogue() : Ok();
-}
-
-Status DensePlan::SetEpilogue() {
-  cublasLtEpilogue_t epilogue =
-      shape_.has_relu ? CUBLASLT_EPILOGUE_RELU : CUBLASLT_EPILOGUE_DEFAULT;
-  if (shape_.has_bias) {
-    epilogue = shape_.has_relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS;
-    TERN_RETURN_IF_ERROR(
-        SetAttribute(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, DataTypeOf(shape_.type)));
-  }
-  return SetAttribute(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue);
+  if (!AddsBias()) return Ok();
+  TERN_RETURN_IF_ERROR(SetAttribute(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, DataTypeOf(shape_.type)));
+  return SetAttribute(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
 }
 
 Status DensePlan::MakeLayout(const uint64_t (&dims)[2], Layout* layout) {
@@ -167,7 +157,7 @@ Status DensePlan::FindAlgorithm() {
 }
 
 Status DensePlan::Run(kernels::DeviceStream stream, const ConvData& data) {
-  if (IsForward() && shape_.has_bias)
+  if (AddsBias())
     TERN_RETURN_IF_ERROR(SetAttribute(CUBLASLT_MATMUL_DESC_BIAS_POINTER, data.bias));
   const void *a = data.kernel, *b = data.x;
   void* result = data.y;
