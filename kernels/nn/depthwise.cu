@@ -275,11 +275,8 @@ bool IsDepthwise(const DeviceSlide& slide, uint32_t groups) {
 int DepthwiseForwardOnDevice(DeviceStream stream, DeviceType type, const DeviceSlide& slide,
                              const void* x, const void* weight, const void* bias, void* y) {
   const DeviceAxis &rows = slide.window.rows, &columns = slide.window.columns;
-  const Pass pass{{slide.in, slide.out, rows.pad, columns.pad, StripsInARow(slide.out)},
-                  x,
-                  weight,
-                  bias,
-                  y};
+  const Pass pass{
+      {slide.in, slide.out, rows.pad, columns.pad, StripsInARow(slide.out)}, x, weight, bias, y};
   return rows.stride == 1 ? LaunchStrips<Sliding<1, false>>(stream, type, pass)
                           : LaunchStrips<Sliding<2, false>>(stream, type, pass);
 }

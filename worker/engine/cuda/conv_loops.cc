@@ -105,8 +105,7 @@ std::string DescribePass(const ConvShape& shape, ConvPass pass) {
              in.h, "x", in.w, "x", in.c, " to ", out.h, "x", out.w, "x", out.c, " by ",
              axis_text(window.rows), " ", axis_text(window.columns), " in ", shape.groups,
              pass == ConvPass::kForward && shape.has_bias ? ", bias" : "",
-             AddsUp(shape, pass) ? ", sums" : "",
-             Normalizes(shape, pass) ? ", norm" : "",
+             AddsUp(shape, pass) ? ", sums" : "", Normalizes(shape, pass) ? ", norm" : "",
              TakesNormGradient(shape, pass) ? ", gradient of a norm" : "");
 }
 

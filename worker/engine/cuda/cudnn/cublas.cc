@@ -157,8 +157,7 @@ Status DensePlan::FindAlgorithm() {
 }
 
 Status DensePlan::Run(kernels::DeviceStream stream, const ConvData& data) {
-  if (AddsBias())
-    TERN_RETURN_IF_ERROR(SetAttribute(CUBLASLT_MATMUL_DESC_BIAS_POINTER, data.bias));
+  if (AddsBias()) TERN_RETURN_IF_ERROR(SetAttribute(CUBLASLT_MATMUL_DESC_BIAS_POINTER, data.bias));
   const void *a = data.kernel, *b = data.x;
   void* result = data.y;
   if (pass_ == ConvPass::kBackwardData) b = data.y, result = data.x;

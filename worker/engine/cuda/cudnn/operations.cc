@@ -28,7 +28,8 @@ Result<Descriptor> MakeTensor(TensorUid uid, cudnnDataType_t type,
   const auto [n, c, h, w] = dims;
   const std::array<int64_t, 4> strides = {h * w * c, 1, w * c, c};
   // A virtual tensor is passed from one operation to the next and never stored in memory.
-  const bool is_virtual = uid == kBeforeBias || (uid >= kScaled && uid <= kNormalized) || uid >= kImageGradient;
+  const bool is_virtual =
+      uid == kBeforeBias || (uid >= kScaled && uid <= kNormalized) || uid >= kImageGradient;
   return DescriptorBuilder(CUDNN_BACKEND_TENSOR_DESCRIPTOR, "a tensor")
       .Set<int64_t>(CUDNN_ATTR_TENSOR_UNIQUE_ID, uid)
       .Set(CUDNN_ATTR_TENSOR_DATA_TYPE, type)
