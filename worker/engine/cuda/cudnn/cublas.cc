@@ -26,9 +26,13 @@ struct Destroy {
   void operator()(cublasLtMatrixLayout_t layout) const {
     TheCublasLt().MatrixLayoutDestroy(layout);
   }
+  void operator()(cublasLtMatmulPreference_t preference) const {
+    TheCublasLt().MatmulPreferenceDestroy(preference);
+  }
 };
 using Matmul = std::unique_ptr<cublasLtMatmulDescOpaque_t, Destroy>;
 using Layout = std::unique_ptr<cublasLtMatrixLayoutOpaque_t, Destroy>;
+using Preference = std::unique_ptr<cublasLtMatmulPreferenceOpaque_t, Destroy>;
 
 cudaDataType_t DataTypeOf(kernels::DeviceType type) {
   switch (type) {
@@ -136,24 +140,28 @@ Status DensePlan::MakeLayout(const uint64_t (&dims)[2], Layout* layout) {
 }
 
 Status DensePlan::FindAlgorithm() {
-  cublasLtMatmulPreference_t preference = nullptr;
-  TERN_RETURN_IF_ERROR(CheckBlas(TheCublasLt().MatmulPreferenceCreate(&preference),
+  cublasLtMatmulPreference_t new_preference = nullptr;
+  TERN_RETURN_IF_ERROR(CheckBlas(TheCublasLt().MatmulPreferenceCreate(&new_preference),
                                  "cublasLtMatmulPreferenceCreate"));
-  Status search_status = CheckBlas(TheCublasLt().MatmulPreferenceSetAttribute(
-                                       preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
-                                       &kMaxWorkspaceBytes, sizeof kMaxWorkspaceBytes),
-                                   "cublasLtMatmulPreferenceSetAttribute");
+  const Preference preference(new_preference);
+  const auto set = [&](cublasLtMatmulPreferenceAttributes_t attribute, const auto& value) {
+    return CheckBlas(TheCublasLt().MatmulPreferenceSetAttribute(preference.get(), attribute, &value,
+                                                                sizeof value),
+                     "cublasLtMatmulPreferenceSetAttribute");
+  };
+  TERN_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kMaxWorkspaceBytes));
+  // An algorithm that computes parts of a sum by themselves may add them in floats alone. In 16
+  // bits it would lose digits, and a part that is no fp16 would make an infinity.
+  const uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+  TERN_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, schemes));
   int num_algorithms = 0;
-  if (search_status.ok()) {
-    search_status = CheckBlas(TheCublasLt().MatmulAlgoGetHeuristic(
-                                  handle_.get(), matmul_.get(), a_.get(), b_.get(), result_.get(),
-                                  result_.get(), preference, 1, &algorithm_, &num_algorithms),
-                              "cublasLtMatmulAlgoGetHeuristic");
-  }
-  TheCublasLt().MatmulPreferenceDestroy(preference);
-  if (search_status.ok() && num_algorithms == 0)
-    return Status(Code::kPeerLost, "cuBLASLt has no algorithm for it");
-  return search_status;
+  TERN_RETURN_IF_ERROR(
+      CheckBlas(TheCublasLt().MatmulAlgoGetHeuristic(
+                    handle_.get(), matmul_.get(), a_.get(), b_.get(), result_.get(), result_.get(),
+                    preference.get(), 1, &algorithm_, &num_algorithms),
+                "cublasLtMatmulAlgoGetHeuristic"));
+  if (num_algorithms == 0) return Status(Code::kPeerLost, "cuBLASLt has no algorithm for it");
+  return CheckBlas(algorithm_.state, "cublasLtMatmulAlgoGetHeuristic");
 }
 
 Status DensePlan::Run(kernels::DeviceStream stream, const ConvData& data) {
