@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 SOURCE, ON_HOST = (pathlib.Path(word).resolve() for word in (sys.argv.pop(1), sys.argv.pop(1)))
 sys.path.insert(0, str(SOURCE / "bench"))
@@ -258,6 +259,15 @@ class HelperTests(unittest.TestCase):
             self.assertEqual(gpu_place.library_folders(names, {"libone.so.1"}, candidates), candidates[1:])
             known = gpu_place.on_loaders_path({"LD_LIBRARY_PATH": f"{folder}/b", "PATH": ""})
             self.assertEqual(gpu_place.library_folders(names, known, candidates), [])
+
+    def test_finds_programs_of_the_toolkit_that_are_not_on_the_path(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, "bin/some-sanitizer")
+            path.parent.mkdir()
+            path.touch(0o755)
+            self.assertIsNone(gpu_place.find_tool(path.name))
+            with unittest.mock.patch.dict(os.environ, CUDA_HOME=folder):
+                self.assertEqual(gpu_place.find_tool(path.name), str(path))
 
     def test_stopping_a_command_stops_its_children(self):
         with tempfile.TemporaryDirectory() as folder:
