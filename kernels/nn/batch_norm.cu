@@ -83,8 +83,8 @@ struct ScaleSetter {
     const bool is_finite = fabs(scale + inputs.beta + mean) < INFINITY;
     scales[c] = FromFloat<T>(is_finite ? static_cast<float>(fmax(-limit, fmin(limit, scale))) : 0);
     state.scale[c] = AsFloat(scales[c]);
-    shifts[c] = FromFloat<T>(
-        is_finite ? static_cast<float>(inputs.beta - mean * state.scale[c]) : INFINITY);
+    shifts[c] = FromFloat<T>(is_finite ? static_cast<float>(inputs.beta - mean * state.scale[c])
+                                       : INFINITY);
     state.shift[c] = AsFloat(shifts[c]);
     state.gain[c] = static_cast<float>(state.scale[c] / inverse);
     state.bias[c] = static_cast<float>(state.shift[c] + mean * state.scale[c]);

@@ -155,11 +155,11 @@ Status DensePlan::FindAlgorithm() {
   const uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
   TERN_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, schemes));
   int num_algorithms = 0;
-  TERN_RETURN_IF_ERROR(
-      CheckBlas(TheCublasLt().MatmulAlgoGetHeuristic(
-                    handle_.get(), matmul_.get(), a_.get(), b_.get(), result_.get(), result_.get(),
-                    preference.get(), 1, &algorithm_, &num_algorithms),
-                "cublasLtMatmulAlgoGetHeuristic"));
+  TERN_RETURN_IF_ERROR(CheckBlas(
+      TheCublasLt().MatmulAlgoGetHeuristic(handle_.get(), matmul_.get(), a_.get(), b_.get(),
+                                           result_.get(), result_.get(), preference.get(), 1,
+                                           &algorithm_, &num_algorithms),
+      "cublasLtMatmulAlgoGetHeuristic"));
   if (num_algorithms == 0) return Status(Code::kPeerLost, "cuBLASLt has no algorithm for it");
   return CheckBlas(algorithm_.state, "cublasLtMatmulAlgoGetHeuristic");
 }
