@@ -3,14 +3,17 @@ gpu_bench is the build that runs on the CPU.
 
   gpu_check_test.py SOURCE_DIR GPU_BENCH_ON_HOST
 """
+import fnmatch
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 SOURCE, ON_HOST = (pathlib.Path(word).resolve() for word in (sys.argv.pop(1), sys.argv.pop(1)))
 sys.path.insert(0, str(SOURCE / "bench"))
@@ -18,6 +21,7 @@ import gpu_budget  # noqa: E402: found by the line above
 import gpu_check  # noqa: E402
 import gpu_place  # noqa: E402
 import gpu_targets  # noqa: E402
+import gpu_train  # noqa: E402
 import targets  # noqa: E402
 
 # The fake program; its name selects what it does. FAIL and HANG list the names that fail or hang.
@@ -229,6 +233,18 @@ class GpuCheck(unittest.TestCase):
         keys = [key for part in gpu_check.parts(False) for stage in part for step in stage for key in step.keys]
         self.assertEqual(sorted([*keys, "device", *gpu_targets.NOT_MEASURED]), sorted(gpu_targets.GPU_TARGETS))
 
+    def test_every_part_of_a_filter_names_tests(self):
+        text = "".join(path.read_text() for path in sorted((SOURCE / "tests").rglob("*.cc")))
+        names = {f"{suite}.{name}" for suite, name in re.findall(r"^TEST(?:_F)?\((\w+), (\w+)\)", text, re.M)}
+        of_cases = re.findall(r"^TEST_P\((\w+), (\w+)\)", text, re.M)
+        for prefix, suite in re.findall(r"^INSTANTIATE_TEST_SUITE_P\(\s*(\w+), (\w+),", text, re.M):
+            names |= {f"{prefix}/{suite}.{name}/case" for of, name in of_cases if of == suite}
+        works = [step.work for part in gpu_check.parts(False) for stage in part for step in stage]
+        filters = [work.args[3] for work in works if getattr(work, "func", None) is gpu_train.sanitizer]
+        self.assertTrue(any(filters))
+        for one in ":".join(filter(None, filters)).split(":"):
+            self.assertTrue(fnmatch.filter(names, one), one)
+
 
 class HelperTests(unittest.TestCase):
     def test_searches_only_libraries_that_the_loader_does_not_find(self):
@@ -243,6 +259,15 @@ class HelperTests(unittest.TestCase):
             self.assertEqual(gpu_place.library_folders(names, {"libone.so.1"}, candidates), candidates[1:])
             known = gpu_place.on_loaders_path({"LD_LIBRARY_PATH": f"{folder}/b", "PATH": ""})
             self.assertEqual(gpu_place.library_folders(names, known, candidates), [])
+
+    def test_finds_programs_of_the_toolkit_that_are_not_on_the_path(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, "bin/some-sanitizer")
+            path.parent.mkdir()
+            path.touch(0o755)
+            self.assertIsNone(gpu_place.find_tool(path.name))
+            with unittest.mock.patch.dict(os.environ, CUDA_HOME=folder):
+                self.assertEqual(gpu_place.find_tool(path.name), str(path))
 
     def test_stopping_a_command_stops_its_children(self):
         with tempfile.TemporaryDirectory() as folder:

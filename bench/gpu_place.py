@@ -5,6 +5,7 @@ import glob
 import importlib.util
 import os
 import pathlib
+import shutil
 import subprocess
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -34,6 +35,13 @@ def find_place():
     if (TREE / "bin/tern_worker").exists():
         return Place(TREE, TREE / "share/tern/configs", golden)
     return Place(pathlib.Path(os.environ.get("TERN_BUILD_DIR") or TREE / "build/cuda").resolve(), TREE / "configs", golden)
+
+
+def find_tool(name):
+    """Returns the path of a program of the toolkit: the one on PATH, else that of $CUDA_HOME or /usr/local; None if missing."""
+    home = os.environ.get("CUDA_HOME")
+    folders = [os.environ.get("PATH"), home and f"{home}/bin", *sorted(glob.glob("/usr/local/cuda*/bin"))]
+    return shutil.which(name, path=os.pathsep.join(filter(None, folders)))
 
 
 def on_loaders_path(environment):

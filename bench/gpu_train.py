@@ -3,7 +3,6 @@ import json
 import os
 import pathlib
 import re
-import shutil
 import struct
 
 import gpu_place
@@ -52,9 +51,9 @@ def unit_tests(name, check, tool=(), filter_=None, limit_s=240, key=None):
 
 def sanitizer(key, tool, name, filter_, check):
     """Runs a GoogleTest program under a tool of compute-sanitizer."""
-    program = shutil.which("compute-sanitizer")
+    program = gpu_place.find_tool("compute-sanitizer")
     if program is None:
-        raise NotMeasured("compute-sanitizer is not on PATH")
+        raise NotMeasured("there is no compute-sanitizer on PATH, in $CUDA_HOME/bin or in /usr/local/cuda*/bin")
     # CUDA may refuse a call, such as page-locking memory twice; the programs go on then.
     reports = ("--report-api-errors", "no") if tool == "memcheck" else ()
     unit_tests(name, check, (program, "--tool", tool, *reports, "--error-exitcode", "9"), filter_, 250, key)

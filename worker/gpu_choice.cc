@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <string_view>
+#include <system_error>
 
 #include "common/base/logging.h"
 #include "common/base/text.h"
@@ -12,6 +14,13 @@ namespace tern::worker {
 namespace {
 
 constexpr const char* kVisible = "CUDA_VISIBLE_DEVICES";
+
+// Whether a file in /dev is that of a GPU: nvidia0, and not nvidiactl.
+bool IsGpu(const std::string& file) {
+  constexpr std::string_view kPrefix = "nvidia";
+  return file.size() > kPrefix.size() && file.starts_with(kPrefix) &&
+         file.find_first_not_of("0123456789", kPrefix.size()) == std::string::npos;
+}
 
 }  // namespace
 
@@ -27,9 +36,10 @@ std::vector<std::string> GpusOf(const setup::Environment& environment,
     }
     return gpus;
   }
-  for (uint32_t number = 0; std::filesystem::exists(Cat(device_folder, "/nvidia", number));
-       ++number)
-    gpus.push_back(Cat(number));
+  std::error_code ignored_error;
+  for (const auto& entry : std::filesystem::directory_iterator(device_folder, ignored_error)) {
+    if (IsGpu(entry.path().filename())) gpus.push_back(Cat(gpus.size()));
+  }
   return gpus;
 }
 
@@ -53,7 +63,7 @@ Status TakeGpu(const pb::Job& job, uint32_t rank) {
   const auto gpu = ChooseGpu(gpus, workers.has_gpu() ? std::optional(workers.gpu()) : std::nullopt,
                              local_rank->has_value() ? (*local_rank)->value : rank);
   if (!gpu.ok() || gpu->empty()) return gpu.status();
-  // Numbers of device files are in this order; those that the user lists may be in another.
+  // The numbers are then those of nvidia-smi; those that the user lists may be in another order.
   if (environment(kVisible) == nullptr) setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID", /*overwrite=*/0);
   setenv(kVisible, gpu->c_str(), /*overwrite=*/1);
   LOG(INFO) << "this worker computes on GPU " << *gpu << " of " << gpus.size() << ", by "

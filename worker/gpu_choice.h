@@ -14,8 +14,9 @@
 namespace tern::worker {
 
 // The GPUs that this process may use, by the names that CUDA_VISIBLE_DEVICES has for them: those
-// that this variable lists, else the numbers of the files nvidia0, nvidia1, ... in `device_folder`.
-// Empty if there is neither.
+// that this variable lists, else 0, 1, ... for as many as there are files nvidia0, nvidia1, ... in
+// `device_folder`. CUDA counts the GPUs that it finds: a container with the file nvidia3 alone has
+// GPU 0. Empty if there is neither.
 std::vector<std::string> GpusOf(const setup::Environment& environment,
                                 const std::string& device_folder = "/dev");
 

@@ -48,9 +48,10 @@ TERN_HOST_DEVICE QuickScale QuickScaleOf(float s, float clip) {
   return {clip, s > 0x1p-100f && s < 0x1p100f ? 0x1p16f / s : NAN};
 }
 
-// Returns the lesser of two floats, or NaN if one of them is NaN. One instruction on a GPU.
+// Returns the lesser of two floats, or NaN if one of them is NaN. One instruction on Ampere and
+// newer; Turing does not have it.
 TERN_HOST_DEVICE float MinOrNan(float a, float b) {
-#ifdef __CUDA_ARCH__
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
   float min;
   asm("min.NaN.f32 %0, %1, %2;" : "=f"(min) : "f"(a), "f"(b));
   return min;

@@ -79,10 +79,12 @@ struct ScaleSetter {
   }
   __device__ void SetRounded(uint64_t c, const Inputs& inputs, double mean, double inverse) const {
     auto *scales = static_cast<T*>(state.rounded), *shifts = scales + norm.channels;
-    const double limit = 0x1p15 / fmax(1.0, fabs(mean));
-    scales[c] = FromFloat<T>(static_cast<float>(fmax(-limit, fmin(limit, inputs.gamma * inverse))));
+    const double limit = 0x1p15 / fmax(1.0, fabs(mean)), scale = inputs.gamma * inverse;
+    const bool is_finite = fabs(scale + inputs.beta + mean) < INFINITY;
+    scales[c] = FromFloat<T>(is_finite ? static_cast<float>(fmax(-limit, fmin(limit, scale))) : 0);
     state.scale[c] = AsFloat(scales[c]);
-    shifts[c] = FromFloat<T>(static_cast<float>(inputs.beta - mean * state.scale[c]));
+    shifts[c] = FromFloat<T>(is_finite ? static_cast<float>(inputs.beta - mean * state.scale[c])
+                                       : INFINITY);
     state.shift[c] = AsFloat(shifts[c]);
     state.gain[c] = static_cast<float>(state.scale[c] / inverse);
     state.bias[c] = static_cast<float>(state.shift[c] + mean * state.scale[c]);

@@ -103,7 +103,8 @@ struct DeviceNormState {
   // and `shift` get the same numbers, so that the backward pass finds the same signs. The shift
   // belongs to the rounded scale. A scale by which the mean times the scale exceeds 2^15 is
   // lowered, because fp16 ends at 2^16. With a gamma of 1, fp16 rounds such an x by up to 16
-  // deviations.
+  // deviations. If gamma, beta or the mean is not finite, the scale is 0 and the shift infinite,
+  // because the ReLU of who computes y may make 0 of NaN, but not of infinity.
   void* rounded = nullptr;
   // With `rounded`: gain = scale / inverse and bias = shift + mean scale are set, too, with which
   // y = max(0, gain x^ + bias).

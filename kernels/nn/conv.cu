@@ -57,7 +57,6 @@ struct Forward {
   DeviceSlide slide;
   uint32_t groups;
   const T *x, *weight, *bias;
-  bool has_relu;
   T* y;
 
   __device__ void operator()(uint64_t i) const {
@@ -77,7 +76,7 @@ struct Forward {
         for (uint32_t k = 0; k < inputs; ++k) sum += AsFloat(pixel[k]) * AsFloat(tap_weights[k]);
       }
     }
-    y[i] = FromFloat<T>(has_relu && sum <= 0 ? 0 : sum);
+    y[i] = FromFloat<T>(sum);
   }
 };
 
@@ -250,12 +249,12 @@ struct StoreSum {
 
 int ConvForwardOnDevice(DeviceStream stream, DeviceType type, const DeviceSlide& slide,
                         uint32_t groups, const void* x, const void* weight, const void* bias,
-                        bool has_relu, void* y) {
+                        void* y) {
   return DispatchType(type, [&]<typename T>() {
     return ForEach(
         stream, slide.out.size(),
         Forward<T>{slide, groups, static_cast<const T*>(x), static_cast<const T*>(weight),
-                   static_cast<const T*>(bias), has_relu, static_cast<T*>(y)});
+                   static_cast<const T*>(bias), static_cast<T*>(y)});
   });
 }
 

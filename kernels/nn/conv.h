@@ -11,11 +11,11 @@
 
 namespace tern::kernels {
 
-// Direct convolution with a bias (may be null) and a ReLU (if `has_relu`), and the gradients of its
-// input and of its weights. Weights and their gradients are kernels in the sense of weights.h.
+// Direct convolution with a bias (may be null), and the gradients of its input and of its weights.
+// Weights and their gradients are kernels in the sense of weights.h.
 [[nodiscard]] int ConvForwardOnDevice(DeviceStream stream, DeviceType type,
                                       const DeviceSlide& slide, uint32_t groups, const void* x,
-                                      const void* weight, const void* bias, bool has_relu, void* y);
+                                      const void* weight, const void* bias, void* y);
 [[nodiscard]] int ConvBackwardDataOnDevice(DeviceStream stream, DeviceType type,
                                            const DeviceSlide& slide, uint32_t groups,
                                            const void* dy, const void* weight, void* dx);

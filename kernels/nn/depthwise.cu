@@ -130,7 +130,7 @@ struct Gathering {
 template <typename Reading, typename T, uint32_t kCount>
 __global__ void __launch_bounds__(kThreads, 2)
     ComputeStrips(Strips strips, Channels channels, const T* from, const T* weight, const T* bias,
-                  bool has_relu, T* to) {
+                  T* to) {
   __shared__ BlockTaps<kCount> taps;
   LoadTaps<kCount>(channels, weight, taps);
   const auto [channel, slot] = PlaceOf<kCount>(channels);
@@ -152,8 +152,6 @@ __global__ void __launch_bounds__(kThreads, 2)
 #pragma unroll
   for (uint32_t o = 0; o < kStrip; ++o) {
     if (first + o >= strips.to.w) break;
-    for (uint32_t k = 0; k < kCount; ++k)
-      if (has_relu && sums[o][k] <= 0) sums[o][k] = 0;
     Store<kCount>(sums[o], to + (pixel + o) * strips.to.c + channel);
   }
 }
@@ -162,7 +160,6 @@ __global__ void __launch_bounds__(kThreads, 2)
 struct Pass {
   Strips strips;
   const void *from, *weight, *bias;
-  bool has_relu;
   void* to;
 };
 
@@ -177,7 +174,7 @@ int LaunchStrips(cudaStream_t stream, DeviceType type, const Pass& pass) {
         static_cast<uint32_t>((slots + slots_a_block - 1) / slots_a_block * channels.groups);
     return Launch(ComputeStrips<Reading, T, kCount>, blocks, kThreads, stream, strips, channels,
                   static_cast<const T*>(pass.from), static_cast<const T*>(pass.weight),
-                  static_cast<const T*>(pass.bias), pass.has_relu, static_cast<T*>(pass.to));
+                  static_cast<const T*>(pass.bias), static_cast<T*>(pass.to));
   });
 }
 
@@ -276,15 +273,10 @@ bool IsDepthwise(const DeviceSlide& slide, uint32_t groups) {
 }
 
 int DepthwiseForwardOnDevice(DeviceStream stream, DeviceType type, const DeviceSlide& slide,
-                             const void* x, const void* weight, const void* bias, bool has_relu,
-                             void* y) {
+                             const void* x, const void* weight, const void* bias, void* y) {
   const DeviceAxis &rows = slide.window.rows, &columns = slide.window.columns;
-  const Pass pass{{slide.in, slide.out, rows.pad, columns.pad, StripsInARow(slide.out)},
-                  x,
-                  weight,
-                  bias,
-                  has_relu,
-                  y};
+  const Pass pass{
+      {slide.in, slide.out, rows.pad, columns.pad, StripsInARow(slide.out)}, x, weight, bias, y};
   return rows.stride == 1 ? LaunchStrips<Sliding<1, false>>(stream, type, pass)
                           : LaunchStrips<Sliding<2, false>>(stream, type, pass);
 }
@@ -296,7 +288,6 @@ int DepthwiseBackwardDataOnDevice(DeviceStream stream, DeviceType type, const De
             dy,
             weight,
             nullptr,
-            false,
             dx};
   if (rows.stride == 2) return LaunchStrips<Gathering>(stream, type, pass);
   pass.strips.pad_rows = kWindow - 1 - rows.pad;

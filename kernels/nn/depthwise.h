@@ -18,8 +18,7 @@ bool IsDepthwise(const DeviceSlide& slide, uint32_t groups);
 // Like the functions of conv.h. All REQUIRE a convolution for which IsDepthwise is true.
 [[nodiscard]] int DepthwiseForwardOnDevice(DeviceStream stream, DeviceType type,
                                            const DeviceSlide& slide, const void* x,
-                                           const void* weight, const void* bias, bool has_relu,
-                                           void* y);
+                                           const void* weight, const void* bias, void* y);
 [[nodiscard]] int DepthwiseBackwardDataOnDevice(DeviceStream stream, DeviceType type,
                                                 const DeviceSlide& slide, const void* dy,
                                                 const void* weight, void* dx);

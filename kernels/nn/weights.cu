@@ -9,8 +9,6 @@ namespace {
 constexpr uint32_t kWeightThreads = 128;
 constexpr uint32_t kWeightsOfThread = 8;
 constexpr uint32_t kWeightsOfBlock = kWeightThreads * kWeightsOfThread;
-// Thread blocks of ToKernels per multiprocessor: all that it has room for.
-constexpr uint32_t kResidentBlocks = 16;
 
 __device__ bool HasOneLayout(const WeightArray& array) {
   return array.taps == 1 && array.kernel_inputs == array.inputs;
@@ -56,8 +54,10 @@ __device__ void ConvertWeightsOfBlock(const WeightTable& table, const Count& cou
 }
 
 // Both kernels store neighbouring weights and load scattered ones, because caches help loads more.
+// With at most 32 registers, as many threads of ToKernels are resident as a multiprocessor of any
+// GPU can have, which launch bounds could only say of GPUs with the same number of them.
 template <typename T>
-__global__ void __launch_bounds__(kWeightThreads, kResidentBlocks) ToKernels(WeightTable table) {
+__global__ void __maxnreg__(32) ToKernels(WeightTable table) {
   ConvertWeightsOfBlock(
       table, [](const WeightArray& array) { return array.KernelCount(); },
       [](const WeightArray& array, uint32_t i) { return ParameterOf(i, array); },

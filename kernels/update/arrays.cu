@@ -68,6 +68,11 @@ struct EmaElement {
 
 }  // namespace
 
+int FindCodeForDevice() {
+  cudaFuncAttributes attributes;
+  return cudaFuncGetAttributes(&attributes, CallForEachElement<ScaleElement>);
+}
+
 int FloatToHalfOnDevice(DeviceStream stream, const float* x, size_t n, uint16_t* half) {
   return ForEach(stream, n, ToHalfElement{x, half});
 }

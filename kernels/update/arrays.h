@@ -8,6 +8,9 @@
 
 namespace tern::kernels {
 
+// Returns 0 if this program has code of its kernels for the device, else CUDA's error.
+[[nodiscard]] int FindCodeForDevice();
+
 // Adds the number of values that are infinite or NaN to *not_finite_count.
 [[nodiscard]] int CountNotFiniteOnDevice(DeviceStream stream, const float* x, size_t n,
                                          uint32_t* not_finite_count);

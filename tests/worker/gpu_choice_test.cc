@@ -32,6 +32,11 @@ TEST(Gpus, AreThoseOfTheDeviceFilesWithoutTheVariable) {
   for (const char* file : {"nvidia0", "nvidia1", "nvidiactl", "nvidia-uvm"})
     std::ofstream(folder + "/" + file);
   EXPECT_THAT(GpusOf(EnvironmentWith(nullptr), folder), ElementsAre("0", "1"));
+  // A container that has been given some of the host's GPUs.
+  std::filesystem::remove(folder + "/nvidia0");
+  std::ofstream(folder + "/nvidia13");
+  EXPECT_THAT(GpusOf(EnvironmentWith(nullptr), folder), ElementsAre("0", "1"));
+  EXPECT_THAT(GpusOf(EnvironmentWith(nullptr), folder + "/none"), IsEmpty());
 }
 
 TEST(ChooseGpu, SharesThemOut) {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "common/base/text.h"
+#include "kernels/update/arrays.h"
 
 namespace tern::device {
 
@@ -47,21 +48,31 @@ Status CheckDevice() {
   TERN_RETURN_IF_ERROR(
       CheckCuda(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, 0),
                 "cudaDeviceGetAttribute"));
-  if (major > kMinMajor || (major == kMinMajor && minor >= kMinMinor)) return Ok();
-  return BadJobError(Cat("the GPU has compute capability ", major, ".", minor,
-                         ", expected at least ", kMinMajor, ".", kMinMinor));
+  const std::string capability = Cat("the GPU has compute capability ", major, ".", minor);
+  if (major < kMinMajor || (major == kMinMajor && minor < kMinMinor))
+    return BadJobError(Cat(capability, ", expected at least ", kMinMajor, ".", kMinMinor));
+  const int code_error = kernels::FindCodeForDevice();
+  const Status code_status = CheckCuda(code_error, "cudaFuncGetAttributes");
+  // The second is CUDA's word for functions that it could not load.
+  if (code_error == cudaErrorNoKernelImageForDevice || code_error == cudaErrorInvalidDeviceFunction)
+    return BadJobError(Cat(capability,
+                           ", for which this program has no code (cmake --preset cuda "
+                           "builds it for all kinds of GPUs)"));
+  return code_status;
 }
 
 void FreeDevice::operator()(void* memory) const { cudaFree(memory); }
 
 Result<DeviceMemory> AllocateDeviceUninitialized(size_t bytes) {
   void* memory = nullptr;
-  const Status malloc_status = CheckCuda(cudaMalloc(&memory, bytes == 0 ? 1 : bytes), "cudaMalloc");
-  if (!malloc_status.ok()) {
+  const cudaError_t error = cudaMalloc(&memory, bytes == 0 ? 1 : bytes);
+  const Status malloc_status = CheckCuda(error, "cudaMalloc");
+  if (error == cudaErrorMemoryAllocation) {
     return Status(Code::kBadJob, Cat("the GPU has less than ", HumanBytes(bytes),
                                      " of free memory (", malloc_status.message(),
                                      "); take a smaller batch per worker or a smaller net"));
   }
+  if (!malloc_status.ok()) return malloc_status;
   return DeviceMemory(memory);
 }
 
@@ -198,7 +209,10 @@ Result<std::unique_ptr<Event>> Event::Make() {
 
 Result<bool> Event::IsDone() {
   const cudaError_t error = cudaEventQuery(event_);
-  if (error == cudaErrorNotReady) return false;
+  if (error == cudaErrorNotReady) {
+    cudaGetLastError();  // CUDA keeps it as an error.
+    return false;
+  }
   TERN_RETURN_IF_ERROR(CheckCuda(error, "cudaEventQuery"));
   return true;
 }

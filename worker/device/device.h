@@ -24,7 +24,8 @@ namespace tern::device {
 // message. In case of an error, also clears CUDA's last error, so that a library that reads the
 // last error later does not report this one.
 Status CheckCuda(int error, const std::string& call);
-// Checks that this process has a GPU that Tern supports. kBadJob if it has none, or too old a one.
+// Checks that this process has a GPU that Tern supports. kBadJob if it has none, too old a one, or
+// one that this program was not built for.
 Status CheckDevice();
 // "CUDA 13.0": the version of the runtime library.
 std::string CudaVersion();

@@ -34,6 +34,7 @@
 #define __shared__ constinit static
 #endif
 #define __launch_bounds__(...)
+#define __maxnreg__(...)
 #define __noinline__
 
 enum cudaError_t {
@@ -41,6 +42,8 @@ enum cudaError_t {
   cudaErrorInvalidValue = 1,
   cudaErrorMemoryAllocation = 2,
   cudaErrorInvalidConfiguration = 9,
+  cudaErrorInvalidDeviceFunction = 98,
+  cudaErrorNoKernelImageForDevice = 209,
   cudaErrorNotReady = 600,
   cudaErrorHostMemoryAlreadyRegistered = 712,
   cudaErrorLaunchFailure = 719,
@@ -151,6 +154,8 @@ namespace cuda_on_host {
 // Tests set these to provoke errors: how many launches succeed before all later ones fail, and the
 // largest allocation in bytes that succeeds.
 inline std::atomic<uint64_t> launches_left = ~uint64_t{0}, max_allocation_bytes = ~uint64_t{0};
+// Whether the program has code for the device. Without it, kernels cannot be launched.
+inline std::atomic<bool> has_code = true;
 inline std::atomic<uint64_t> graphs_launched = 0;
 // The priorities of the streams that this thread has created, in order.
 inline thread_local std::vector<int> stream_priorities;
@@ -245,12 +250,20 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(
                                Arguments&&... arguments) {
   using namespace cuda_on_host;
   static_assert(ParameterBytes<Parameters...>() <= kMaxParameterBytes);
+  if (!has_code) return RecordError(cudaErrorNoKernelImageForDevice);
   if (!IsAllowed(*config)) return RecordError(cudaErrorInvalidConfiguration);
   std::tuple<std::decay_t<Parameters>...> copies(static_cast<Arguments&&>(arguments)...);
   const auto thread = [kernel, copies = std::move(copies)] { std::apply(kernel, copies); };
   return Give(config->stream, Work{[blocks = config->gridDim.x, threads = config->blockDim.x,
                                     thread] { RunGrid(blocks, threads, thread); },
                                    /*is_kernel=*/true});
+}
+
+struct cudaFuncAttributes {};
+template <typename... Parameters>
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes*, void (*)(Parameters...)) {
+  if (cuda_on_host::has_code) return cudaSuccess;
+  return cuda_on_host::RecordError(cudaErrorNoKernelImageForDevice);
 }
 
 // Memory.
@@ -381,7 +394,8 @@ inline cudaError_t cudaEventSynchronize(cudaEvent_t event) {
 }
 inline cudaError_t cudaEventQuery(cudaEvent_t event) {
   if (cuda_on_host::IsRefused()) return cudaErrorStreamCaptureUnsupported;
-  return cuda_on_host::Device::Get().IsReached(*event->event) ? cudaSuccess : cudaErrorNotReady;
+  if (cuda_on_host::Device::Get().IsReached(*event->event)) return cudaSuccess;
+  return cuda_on_host::RecordError(cudaErrorNotReady);
 }
 // REQUIRES that both events are reached.
 inline cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end) {
@@ -468,6 +482,8 @@ inline const char* cudaGetErrorString(cudaError_t error) {
   switch (error) {
     case cudaErrorMemoryAllocation:
       return "out of memory";
+    case cudaErrorNoKernelImageForDevice:
+      return "no kernel image is available for execution on the device";
     case cudaErrorLaunchFailure:
       return "launch failure";
     case cudaErrorInvalidConfiguration:

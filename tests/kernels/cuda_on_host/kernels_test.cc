@@ -238,6 +238,16 @@ TEST_F(Kernels, LaunchesBeyondTheLimitsAreRefused) {
   EXPECT_EQ(cudaGetLastError(), cudaErrorInvalidConfiguration);
 }
 
+TEST_F(Kernels, WithoutCodeForTheDeviceAreRefused) {
+  cudaFuncAttributes attributes;
+  EXPECT_EQ(cudaFuncGetAttributes(&attributes, DoNothing), cudaSuccess);
+  has_code = false;
+  EXPECT_EQ(cudaFuncGetAttributes(&attributes, DoNothing), cudaErrorNoKernelImageForDevice);
+  EXPECT_EQ(Launch(DoNothing, 1, 1, static_cast<uint32_t*>(nullptr)),
+            cudaErrorNoKernelImageForDevice);
+  has_code = true;
+}
+
 // Larger parameters do not compile.
 static_assert(ParameterBytes<std::array<char, 4096>>() == kMaxParameterBytes);
 static_assert(ParameterBytes<uint64_t, std::array<char, 4096>>() > kMaxParameterBytes);

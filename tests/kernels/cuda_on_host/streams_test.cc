@@ -101,6 +101,7 @@ TEST_F(Streams, WaitForAnEventLeavesLaterWork) {
     ASSERT_EQ(cudaEventRecord(event_, first_), cudaSuccess);
     ASSERT_EQ(cudaMemsetAsync(memory_, 2, kBytes, first_), cudaSuccess);
     EXPECT_EQ(cudaEventQuery(event_), cudaErrorNotReady);
+    EXPECT_EQ(cudaGetLastError(), cudaErrorNotReady);
     ASSERT_EQ(cudaEventSynchronize(event_), cudaSuccess);
     EXPECT_EQ(cudaEventQuery(event_), cudaSuccess);
     bytes.insert(FirstByteOf(memory_));

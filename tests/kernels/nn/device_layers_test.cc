@@ -239,6 +239,13 @@ double RoundingError(DeviceType type) {
   return type == DeviceType::kFloat ? 0x1p-24 : type == DeviceType::kBfloat ? 0x1p-9 : 0x1p-12;
 }
 
+TEST_P(DeviceRows, NormThatIsLeftToItsReaderIsNotFiniteIfGammaIsNot) {
+  for (const float gamma : {NAN, INFINITY}) {
+    LeftNorm left(type_, NormalsAround(size(), 8, 1), channels_, gamma);
+    for (const float y : left.y.Read()) ASSERT_EQ(y, INFINITY);
+  }
+}
+
 TEST_P(DeviceRows, NormThatIsLeftToItsReader) {
   LeftNorm left(type_, NormalsAround(size(), 8, 1), channels_, 1.25f);
   std::vector<float> state = left.state_arrays.Read(), running = left.statistics.Read();

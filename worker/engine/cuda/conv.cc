@@ -32,6 +32,9 @@ class ConvOperation {
     kernel_ = AddKernel(program);
     bias_ = shape_.has_bias ? AddBias(program) : Value();
     AddPass(program, "convolution", ConvPass::kForward, input_, kernel_, output_);
+    // A launch of its own: the ReLUs that cuDNN and cuBLASLt can add to a convolution make 0 of
+    // NaN, so that a net that has diverged would train on with a finite loss.
+    if (spec_.has_relu) AddRelu(program, output_);
     return output_;
   }
 

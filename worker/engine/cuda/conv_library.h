@@ -22,10 +22,9 @@ struct ConvShape {
   uint32_t groups = 1;
   kernels::DeviceType type = kernels::DeviceType::kFloat;
   bool allows_tf32 = false;  // Whether floats may be rounded to TF32 before they are multiplied.
-  // Whether the forward pass adds a bias, and applies a ReLU at the end.
-  bool has_bias = false, has_relu = false;
+  bool has_bias = false;     // Whether the forward pass adds a bias.
   // Whether the forward pass also adds up the channels of y, for a batch norm. REQUIRES one group,
-  // and neither bias nor ReLU.
+  // and no bias.
   bool has_sums = false;
   // Whether the passes that read x take max(0, scale x + shift) in its place, which is what a batch
   // norm and a ReLU would make of it. REQUIRES one group.

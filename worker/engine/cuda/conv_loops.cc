@@ -56,8 +56,7 @@ class LoopPlan : public ConvPlan {
         break;
     }
     const int error = kernels::ConvForwardOnDevice(stream, type, slide, groups, data.x, data.kernel,
-                                                   shape_.has_bias ? data.bias : nullptr,
-                                                   shape_.has_relu, data.y);
+                                                   shape_.has_bias ? data.bias : nullptr, data.y);
     if (error != 0 || !AddsUp(shape_, pass_)) return error;
     return kernels::ColumnMomentsOnDevice(stream, type, data.y, slide.out.pixels(), slide.out.c,
                                           data.workspace, data.sums);
@@ -101,14 +100,12 @@ std::string DescribePass(const ConvShape& shape, ConvPass pass) {
   };
   constexpr const char* kPasses[] = {"forward", "data", "weights"};
   constexpr const char* kTypes[] = {"fp32", "bf16", "fp16"};
-  const bool is_forward = pass == ConvPass::kForward;
   return Cat(kPasses[static_cast<int>(pass)], " ",
              shape.allows_tf32 ? "tf32" : kTypes[static_cast<int>(shape.type)], " ", in.n, "x",
              in.h, "x", in.w, "x", in.c, " to ", out.h, "x", out.w, "x", out.c, " by ",
              axis_text(window.rows), " ", axis_text(window.columns), " in ", shape.groups,
-             is_forward && shape.has_bias ? ", bias" : "",
-             is_forward && shape.has_relu ? ", relu" : "", AddsUp(shape, pass) ? ", sums" : "",
-             Normalizes(shape, pass) ? ", norm" : "",
+             pass == ConvPass::kForward && shape.has_bias ? ", bias" : "",
+             AddsUp(shape, pass) ? ", sums" : "", Normalizes(shape, pass) ? ", norm" : "",
              TakesNormGradient(shape, pass) ? ", gradient of a norm" : "");
 }
 

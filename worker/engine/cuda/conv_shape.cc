@@ -30,7 +30,6 @@ ConvShape ConvShapeOf(const LayerSpec& spec) {
   shape.type = TypeOf(spec.precision);
   shape.allows_tf32 = spec.precision == Precision::kTf32;
   shape.has_bias = spec.parameters.size() > 1;
-  shape.has_relu = spec.has_relu;
   shape.has_sums = spec.has_sums;
   return shape;
 }

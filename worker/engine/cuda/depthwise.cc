@@ -36,8 +36,7 @@ class DepthwisePlan : public ConvPlan {
         break;
     }
     return kernels::DepthwiseForwardOnDevice(stream, shape_.type, shape_.slide, data.x, data.kernel,
-                                             shape_.has_bias ? data.bias : nullptr, shape_.has_relu,
-                                             data.y);
+                                             shape_.has_bias ? data.bias : nullptr, data.y);
   }
 
   const ConvShape shape_;

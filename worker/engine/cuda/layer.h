@@ -37,6 +37,8 @@ struct Inputs {
   ConvLibrary* convolutions = nullptr;    // Used only while the net is planned.
 };
 
+// Appends the launch of a ReLU that writes its output over `value`.
+void AddRelu(Program* program, const Value& value);
 // Appends the backward launch of a ReLU: returns `gradient` where the ReLU's `output` is above 0,
 // else 0.
 Value AddReluBackward(Program* program, const Value& output, const Value& gradient);

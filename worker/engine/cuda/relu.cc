@@ -1,5 +1,5 @@
-// ReLU as a separate layer on a GPU, with or without an upper bound, and the backward pass of a
-// ReLU that another layer computes.
+// ReLU as a separate layer on a GPU, with or without an upper bound, and the ReLU at the end of
+// another layer.
 #include <limits>
 
 #include "kernels/nn/elementwise.h"
@@ -9,6 +9,15 @@ namespace tern::engine::cuda {
 namespace {
 
 constexpr float kNoBound = std::numeric_limits<float>::infinity();
+
+void AddForward(Program* program, const Value& input, const Value& output, float upper_bound) {
+  const uint64_t num_elements = models::Elements(output.image) * program->batch();
+  program->Call("ReLU", {input, output},
+                [num_elements, upper_bound, type = program->type()](auto stream, const auto& data) {
+                  return kernels::ReluForwardOnDevice(stream, type, data[0], num_elements,
+                                                      upper_bound, data[1]);
+                });
+}
 
 Value AddBackward(Program* program, const Value& output, const Value& gradient, float upper_bound) {
   const Value masked_gradient = program->InPlaceOrNew(gradient);
@@ -28,13 +37,7 @@ class Relu : public Layer {
 
   Value Forward(Program* program, const std::vector<Value>& inputs) override {
     output_ = program->NewValue(inputs[0].image);
-    const uint64_t num_elements = models::Elements(output_.image) * program->batch();
-    program->Call("ReLU", {inputs[0], output_},
-                  [num_elements, upper_bound = upper_bound_, type = program->type()](
-                      auto stream, const auto& data) {
-                    return kernels::ReluForwardOnDevice(stream, type, data[0], num_elements,
-                                                        upper_bound, data[1]);
-                  });
+    AddForward(program, inputs[0], output_, upper_bound_);
     return output_;
   }
 
@@ -49,6 +52,8 @@ class Relu : public Layer {
 };
 
 }  // namespace
+
+void AddRelu(Program* program, const Value& value) { AddForward(program, value, value, kNoBound); }
 
 Value AddReluBackward(Program* program, const Value& output, const Value& gradient) {
   return AddBackward(program, output, gradient, kNoBound);

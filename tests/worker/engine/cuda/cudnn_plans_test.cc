@@ -72,7 +72,7 @@ std::vector<ConvShape> ShapesOf(const std::string& name, uint32_t batch, Precisi
     const auto& [x, y, window] = shape.slide;
     shapes_by_key[testing::PrintToString(std::vector<uint32_t>{
         x.h, x.w, x.c, y.h, y.w, y.c, window.rows.kernel, window.rows.stride, window.rows.pad,
-        window.columns.pad, shape.groups, shape.has_bias, shape.has_relu})] = shape;
+        window.columns.pad, shape.groups, shape.has_bias})] = shape;
   }
   std::vector<ConvShape> shapes;
   for (const auto& [key, shape] : shapes_by_key) shapes.push_back(shape);

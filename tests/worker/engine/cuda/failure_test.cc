@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "tests/worker/engine/problem.h"
+#include "worker/device/device.h"
 
 namespace tern::engine {
 namespace {
@@ -17,6 +18,7 @@ class DeviceFailure : public testing::Test {
  protected:
   void TearDown() override {
     cuda_on_host::launches_left = cuda_on_host::max_allocation_bytes = ~uint64_t{0};
+    cuda_on_host::has_code = true;
     EXPECT_EQ(cudaGetLastError(), cudaSuccess) << "the next call would be blamed for it";
   }
   double Forward() {
@@ -70,6 +72,14 @@ TEST_F(DeviceFailure, OutOfMemoryIsReported) {
   ASSERT_FALSE(net.ok());
   EXPECT_EQ(net.status().code(), Code::kBadJob);
   EXPECT_THAT(net.status().message(), HasSubstr("take a smaller batch"));
+}
+
+TEST_F(DeviceFailure, AProgramWithoutCodeForTheGpuIsRefused) {
+  cuda_on_host::has_code = false;
+  const Status status = device::CheckDevice();
+  EXPECT_EQ(status.code(), Code::kBadJob);
+  EXPECT_THAT(status.message(), HasSubstr("the GPU has compute capability 9.0, for which this "
+                                          "program has no code"));
 }
 
 }  // namespace

@@ -4,7 +4,9 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "tests/worker/engine/problem.h"
 
@@ -285,6 +287,22 @@ TEST_P(NormsOfSums, AreCloseToTheReference) {
   EXPECT_NEAR(fused.loss, reference.loss, 0.01 * reference.loss);
   EXPECT_LT(Distance(fused.statistics, reference.statistics), 2e-3);
   EXPECT_LT(Distance(fused.gradients, reference.gradients), 0.03);
+}
+
+// NaN in a norm's gamma or beta is not lost in the ReLU that a convolution computes.
+TEST_P(NormsOfSums, NaNInAParameterIsSeen) {
+  Problem problem = ProblemOf(GetParam().layers);
+  const std::vector<float> parameters = problem.parameters;
+  const auto is_finite = [](float x) { return std::isfinite(x); };
+  for (const models::Parameter& parameter : problem.table.parameters) {
+    problem.parameters = parameters;
+    problem.parameters[parameter.offset] = std::numeric_limits<float>::quiet_NaN();
+    const auto net = problem.MakeNet(/*training=*/true, Precision::kFp16);
+    const double loss = net->Forward({problem.images, problem.labels, kBatch}, nullptr);
+    net->Backward(nullptr);
+    EXPECT_FALSE(std::isfinite(loss) && std::ranges::all_of(problem.gradients, is_finite))
+        << parameter.name;
+  }
 }
 
 // From the second step on, the launches of a step are replayed as graphs.

@@ -74,7 +74,19 @@ TEST_F(PlanStoreTest, NamesAnUnwritableFile) {
   EXPECT_THAT(store.Close().message(), testing::HasSubstr("/proc/nowhere/plans.json"));
   PlanStore store_without_path("");
   store_without_path.PutPlan("a", "1");
-  EXPECT_TRUE(store_without_path.Close().ok()) << "it was to keep nothing";
+  EXPECT_TRUE(store_without_path.Close().ok()) << "there is no file to write";
+}
+
+TEST_F(PlanStoreTest, KeepsInTheProcessWhatCannotBeWritten) {
+  for (const char* path : {"", "/proc/nowhere/kept.json"}) {
+    for (const char* plan : {"1", "2"}) {
+      PlanStore store(path, /*max_wait=*/Time(0));
+      store.PutPlan("kept", plan);
+      (void)store.Close();
+      EXPECT_EQ(PlanStore(path, /*max_wait=*/Time(0)).Find("kept"), plan) << path;
+    }
+  }
+  EXPECT_EQ(PlanStore(path_).Find("kept"), std::nullopt);
 }
 
 }  // namespace

@@ -21,6 +21,7 @@ TEST(SharedLibrary, FindsFunctionsOfALibraryOnTheLoadersPath) {
   double (*absolute)(double) = nullptr;
   ASSERT_TRUE(library->Find("fabs", &absolute).ok());
   EXPECT_EQ(absolute(-3), 3);
+  EXPECT_TRUE(std::filesystem::exists(library->Folder() + "/" + kMathLibrary));
 }
 
 // Returns an empty folder.

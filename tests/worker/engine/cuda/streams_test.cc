@@ -1,4 +1,4 @@
-// The priorities of a model's streams, and captures that CUDA refuses.
+// The priorities of a model's streams, events, and captures that CUDA refuses.
 #include <cuda_runtime.h>
 #include <gmock/gmock.h>
 
@@ -55,12 +55,25 @@ TEST(DeviceStreams, CopyInNowHasReadItsSource) {
   stream->reset();  // waits for the copy, whose source it frees
 }
 
+TEST(DeviceStreams, AnEventThatIsNotReachedIsNoError) {
+  const auto stream = device::Stream::Make();
+  const auto event = device::Event::Make();
+  const auto memory = device::AllocateDevice(16);
+  ASSERT_TRUE(stream.ok() && event.ok() && memory.ok());
+  ASSERT_TRUE((*stream)->Zero(memory->get(), 16).ok());
+  ASSERT_TRUE((*event)->Record(**stream).ok());
+  EXPECT_FALSE(*(*event)->IsDone());
+  EXPECT_EQ(cudaGetLastError(), cudaSuccess) << "the next launch would be blamed for it";
+  ASSERT_TRUE((*event)->Wait().ok());
+  EXPECT_TRUE(*(*event)->IsDone());
+}
+
 // A planted fault: the captured function allocates memory, which CUDA does not allow then.
 TEST(DeviceStreams, CaptureWithARefusedCallIsAnError) {
   const auto stream = device::Stream::Make();
   ASSERT_TRUE(stream.ok());
   const auto graph = device::Graph::Capture((*stream)->get(), [] {
-    EXPECT_FALSE(device::AllocateDevice(16).ok());
+    EXPECT_EQ(device::AllocateDevice(16).status().code(), Code::kPeerLost) << "memory is not short";
     return Ok();
   });
   ASSERT_FALSE(graph.ok());

@@ -1,5 +1,5 @@
-// Computes dense layers by cuBLASLt, with the bias and the ReLU in the matrix product's epilogue.
-// Leaves other shapes, and dense layers that cuBLASLt cannot compute, to another library.
+// Computes dense layers by cuBLASLt, with the bias in the matrix product's epilogue. Leaves other
+// shapes, and dense layers that cuBLASLt cannot compute, to another library.
 #include "worker/engine/cuda/cudnn/cublas.h"
 
 #include <utility>
@@ -26,9 +26,13 @@ struct Destroy {
   void operator()(cublasLtMatrixLayout_t layout) const {
     TheCublasLt().MatrixLayoutDestroy(layout);
   }
+  void operator()(cublasLtMatmulPreference_t preference) const {
+    TheCublasLt().MatmulPreferenceDestroy(preference);
+  }
 };
 using Matmul = std::unique_ptr<cublasLtMatmulDescOpaque_t, Destroy>;
 using Layout = std::unique_ptr<cublasLtMatrixLayoutOpaque_t, Destroy>;
+using Preference = std::unique_ptr<cublasLtMatmulPreferenceOpaque_t, Destroy>;
 
 cudaDataType_t DataTypeOf(kernels::DeviceType type) {
   switch (type) {
@@ -80,10 +84,9 @@ class DensePlan : public ConvPlan {
   Status Run(kernels::DeviceStream stream, const ConvData& data) override;
 
  private:
-  bool IsForward() const { return pass_ == ConvPass::kForward; }
+  bool AddsBias() const { return pass_ == ConvPass::kForward && shape_.has_bias; }
   Status MakeMatmul(const Product& product);
   Status MakeLayout(const uint64_t (&dims)[2], Layout* layout);
-  Status SetEpilogue();
   Status FindAlgorithm();
   template <typename T>
   Status SetAttribute(cublasLtMatmulDescAttributes_t attribute, const T& value) {
@@ -121,18 +124,9 @@ Status DensePlan::MakeMatmul(const Product& product) {
   const auto operation = [](bool transposes) { return transposes ? CUBLAS_OP_T : CUBLAS_OP_N; };
   TERN_RETURN_IF_ERROR(SetAttribute(CUBLASLT_MATMUL_DESC_TRANSA, operation(product.transposes_a)));
   TERN_RETURN_IF_ERROR(SetAttribute(CUBLASLT_MATMUL_DESC_TRANSB, operation(product.transposes_b)));
-  return IsForward() ? SetEpilogue() : Ok();
-}
-
-Status DensePlan::SetEpilogue() {
-  cublasLtEpilogue_t epilogue =
-      shape_.has_relu ? CUBLASLT_EPILOGUE_RELU : CUBLASLT_EPILOGUE_DEFAULT;
-  if (shape_.has_bias) {
-    epilogue = shape_.has_relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS;
-    TERN_RETURN_IF_ERROR(
-        SetAttribute(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, DataTypeOf(shape_.type)));
-  }
-  return SetAttribute(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue);
+  if (!AddsBias()) return Ok();
+  TERN_RETURN_IF_ERROR(SetAttribute(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, DataTypeOf(shape_.type)));
+  return SetAttribute(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
 }
 
 Status DensePlan::MakeLayout(const uint64_t (&dims)[2], Layout* layout) {
@@ -146,29 +140,32 @@ Status DensePlan::MakeLayout(const uint64_t (&dims)[2], Layout* layout) {
 }
 
 Status DensePlan::FindAlgorithm() {
-  cublasLtMatmulPreference_t preference = nullptr;
-  TERN_RETURN_IF_ERROR(CheckBlas(TheCublasLt().MatmulPreferenceCreate(&preference),
+  cublasLtMatmulPreference_t new_preference = nullptr;
+  TERN_RETURN_IF_ERROR(CheckBlas(TheCublasLt().MatmulPreferenceCreate(&new_preference),
                                  "cublasLtMatmulPreferenceCreate"));
-  Status search_status = CheckBlas(TheCublasLt().MatmulPreferenceSetAttribute(
-                                       preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
-                                       &kMaxWorkspaceBytes, sizeof kMaxWorkspaceBytes),
-                                   "cublasLtMatmulPreferenceSetAttribute");
+  const Preference preference(new_preference);
+  const auto set = [&](cublasLtMatmulPreferenceAttributes_t attribute, const auto& value) {
+    return CheckBlas(TheCublasLt().MatmulPreferenceSetAttribute(preference.get(), attribute, &value,
+                                                                sizeof value),
+                     "cublasLtMatmulPreferenceSetAttribute");
+  };
+  TERN_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kMaxWorkspaceBytes));
+  // An algorithm that computes parts of a sum by themselves may add them in floats alone. In 16
+  // bits it would lose digits, and a part that is no fp16 would make an infinity.
+  const uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+  TERN_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, schemes));
   int num_algorithms = 0;
-  if (search_status.ok()) {
-    search_status = CheckBlas(TheCublasLt().MatmulAlgoGetHeuristic(
-                                  handle_.get(), matmul_.get(), a_.get(), b_.get(), result_.get(),
-                                  result_.get(), preference, 1, &algorithm_, &num_algorithms),
-                              "cublasLtMatmulAlgoGetHeuristic");
-  }
-  TheCublasLt().MatmulPreferenceDestroy(preference);
-  if (search_status.ok() && num_algorithms == 0)
-    return Status(Code::kPeerLost, "cuBLASLt has no algorithm for it");
-  return search_status;
+  TERN_RETURN_IF_ERROR(CheckBlas(
+      TheCublasLt().MatmulAlgoGetHeuristic(handle_.get(), matmul_.get(), a_.get(), b_.get(),
+                                           result_.get(), result_.get(), preference.get(), 1,
+                                           &algorithm_, &num_algorithms),
+      "cublasLtMatmulAlgoGetHeuristic"));
+  if (num_algorithms == 0) return Status(Code::kPeerLost, "cuBLASLt has no algorithm for it");
+  return CheckBlas(algorithm_.state, "cublasLtMatmulAlgoGetHeuristic");
 }
 
 Status DensePlan::Run(kernels::DeviceStream stream, const ConvData& data) {
-  if (IsForward() && shape_.has_bias)
-    TERN_RETURN_IF_ERROR(SetAttribute(CUBLASLT_MATMUL_DESC_BIAS_POINTER, data.bias));
+  if (AddsBias()) TERN_RETURN_IF_ERROR(SetAttribute(CUBLASLT_MATMUL_DESC_BIAS_POINTER, data.bias));
   const void *a = data.kernel, *b = data.x;
   void* result = data.y;
   if (pass_ == ConvPass::kBackwardData) b = data.y, result = data.x;

@@ -28,8 +28,8 @@ Result<Descriptor> MakeTensor(TensorUid uid, cudnnDataType_t type,
   const auto [n, c, h, w] = dims;
   const std::array<int64_t, 4> strides = {h * w * c, 1, w * c, c};
   // A virtual tensor is passed from one operation to the next and never stored in memory.
-  const bool is_virtual = uid == kBeforeBias || uid == kBeforeRelu ||
-                          (uid >= kScaled && uid <= kNormalized) || uid >= kImageGradient;
+  const bool is_virtual =
+      uid == kBeforeBias || (uid >= kScaled && uid <= kNormalized) || uid >= kImageGradient;
   return DescriptorBuilder(CUDNN_BACKEND_TENSOR_DESCRIPTOR, "a tensor")
       .Set<int64_t>(CUDNN_ATTR_TENSOR_UNIQUE_ID, uid)
       .Set(CUDNN_ATTR_TENSOR_DATA_TYPE, type)
@@ -164,7 +164,6 @@ class Operations {
       : shape_(shape),
         type_(DataTypeOf(shape.type)),
         has_bias_(shape.has_bias && pass == ConvPass::kForward),
-        has_relu_(shape.has_relu && pass == ConvPass::kForward),
         adds_up_(AddsUp(shape, pass)),
         normalizes_(Normalizes(shape, pass)),
         takes_norm_gradient_(TakesNormGradient(shape, pass)) {}
@@ -178,7 +177,7 @@ class Operations {
     if (!convolution.ok()) return convolution.status();
     auto x = MakeInput();
     auto w = MakeTensor(kKernel, type_, kernel_dims);
-    auto y = MakeOutput(has_bias_ ? kBeforeBias : has_relu_ ? kBeforeRelu : kImagesOut);
+    auto y = MakeOutput(has_bias_ ? kBeforeBias : kImagesOut);
     for (const auto* tensor : {&x, &w, &y}) TERN_RETURN_IF_ERROR(tensor->status());
     const PassAttributes attributes = AttributesOf(pass);
     TERN_RETURN_IF_ERROR(
@@ -191,7 +190,8 @@ class Operations {
                          .Set(attributes.beta, 0.0f)
                          .Finish()));
     if (takes_norm_gradient_) return AddNormGradient(*x);
-    return adds_up_ ? AddSums(*y) : AddBiasAndRelu(std::move(*y));
+    if (has_bias_) return AddBias(*y);
+    return adds_up_ ? AddSums(*y) : Ok();
   }
   std::vector<Descriptor> Take() { return std::move(operations_); }
 
@@ -274,26 +274,17 @@ class Operations {
     for (const auto* tensor : {&sums, &squares}) TERN_RETURN_IF_ERROR(tensor->status());
     return AddOperation(MakeSums(y, *sums, *squares));
   }
-  // Adds the bias and the ReLU to the convolution's output `last_output`, if the pass has them.
-  Status AddBiasAndRelu(Descriptor last_output) {
-    if (has_bias_) {
-      auto bias = MakeTensor(kBias, type_, {1, shape_.slide.out.c, 1, 1});
-      auto sum = MakeOutput(has_relu_ ? kBeforeRelu : kImagesOut);
-      for (const auto* tensor : {&bias, &sum}) TERN_RETURN_IF_ERROR(tensor->status());
-      TERN_RETURN_IF_ERROR(
-          AddOperation(MakePointwise(CUDNN_POINTWISE_ADD, last_output, &*bias, *sum)));
-      last_output = std::move(*sum);
-    }
-    if (!has_relu_) return Ok();
-    auto final_output = MakeOutput(kImagesOut);
-    if (!final_output.ok()) return final_output.status();
-    return AddOperation(
-        MakePointwise(CUDNN_POINTWISE_RELU_FWD, last_output, nullptr, *final_output));
+  // Adds the bias to the convolution's output `before_bias`.
+  Status AddBias(const Descriptor& before_bias) {
+    auto bias = MakeTensor(kBias, type_, {1, shape_.slide.out.c, 1, 1});
+    auto sum = MakeOutput(kImagesOut);
+    for (const auto* tensor : {&bias, &sum}) TERN_RETURN_IF_ERROR(tensor->status());
+    return AddOperation(MakePointwise(CUDNN_POINTWISE_ADD, before_bias, &*bias, *sum));
   }
 
   const ConvShape shape_;
   const cudnnDataType_t type_;
-  const bool has_bias_, has_relu_, adds_up_, normalizes_, takes_norm_gradient_;
+  const bool has_bias_, adds_up_, normalizes_, takes_norm_gradient_;
   std::vector<Descriptor> operations_;
 };
 

@@ -10,14 +10,38 @@
 #include "common/base/atomic_file.h"
 #include "common/base/json_depth.h"
 #include "common/base/logging.h"
+#include "common/base/mutex.h"
 #include "common/base/text.h"
 
 namespace tern::engine {
 namespace {
 
-std::map<std::string, std::string> ReadPlans(const std::string& path) {
+using Plans = std::map<std::string, std::string>;
+
+// The plans of this process that are in no file, by the path of the file.
+class UnwrittenPlans {
+ public:
+  static UnwrittenPlans& Get() {
+    static UnwrittenPlans plans;
+    return plans;
+  }
+  void Add(const std::string& path, const Plans& plans) {
+    const MutexLock lock(mutex_);
+    for (const auto& [key, plan] : plans) by_path_[path][key] = plan;
+  }
+  Plans Of(const std::string& path) {
+    const MutexLock lock(mutex_);
+    return by_path_[path];
+  }
+
+ private:
+  Mutex mutex_;
+  std::map<std::string, Plans> by_path_ TERN_GUARDED_BY(mutex_);
+};
+
+Plans ReadPlans(const std::string& path) {
   constexpr uint64_t kMaxBytes = 64 << 20;
-  std::map<std::string, std::string> plans;
+  Plans plans;
   const Result<std::string> text = ReadWholeFile(path, kMaxBytes);
   if (!text.ok() || !JsonNestsAtMost(*text, 1)) return plans;
   const auto json = nlohmann::json::parse(*text, nullptr, /*allow_exceptions=*/false);
@@ -47,7 +71,9 @@ PlanStore::PlanStore(std::string path, Time max_wait, Time save_interval)
     : path_(std::move(path)),
       save_interval_(save_interval),
       lock_(LockFolderOf(path_, max_wait)),
-      plans_(ReadPlans(path_)) {}
+      plans_(ReadPlans(path_)) {
+  plans_.merge(UnwrittenPlans::Get().Of(path_));
+}
 
 std::string PlanStore::DefaultPath() {
   const char* cache_folder = std::getenv("XDG_CACHE_HOME");
@@ -74,14 +100,16 @@ void PlanStore::PutPlan(const std::string& key, const std::string& plan) {
 Status PlanStore::Close() {
   const std::optional<FolderLock> lock = std::move(lock_);  // Unlocks at the end.
   lock_.reset();
-  return Save();
+  Status save_status = Save();
+  UnwrittenPlans::Get().Add(path_, unsaved_plans_);
+  return save_status;
 }
 
 Status PlanStore::Save() {
   last_save_ = Now();
   if (unsaved_plans_.empty() || path_.empty()) return Ok();
   // Reads the file again, because a store without a lock may have written it.
-  std::map<std::string, std::string> all_plans = ReadPlans(path_);
+  Plans all_plans = ReadPlans(path_);
   all_plans.insert(unsaved_plans_.begin(), unsaved_plans_.end());
   // If the folder cannot be created, the write below fails, too.
   (void)Disk().CreateFolders(std::filesystem::path(path_).parent_path().string());

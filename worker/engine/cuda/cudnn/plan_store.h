@@ -4,7 +4,8 @@
 //
 // A store locks the file from its construction until it is closed, so that processes that plan at
 // the same time use the same plans, and do not disturb each other's measurements. Plans with the
-// same key may add in different orders, and then give different last bits. Internal to the engine.
+// same key may add in different orders, and then give different last bits. Plans that cannot be
+// written are kept in memory, so that all nets of a process use the same. Internal to the engine.
 #pragma once
 
 #include <map>
@@ -32,14 +33,15 @@ class PlanStore {
                      Time save_interval = kSaveInterval);
   // Returns $XDG_CACHE_HOME/tern/plans.json or, if that variable is not an absolute path,
   // ~/.cache/tern/plans.json. Returns "" if there is no home folder either; a store with the path
-  // "" is never written.
+  // "" is never written to a file.
   static std::string DefaultPath();
 
   // Returns the plan with this key, if there is one.
   std::optional<std::string> Find(const std::string& key) const;
   // Sets the plan of a key. Close writes it to the file, if nothing has done so before.
   void PutPlan(const std::string& key, const std::string& plan);
-  // Adds the new plans to the file, and unlocks it. kCannotWrite if the file cannot be written.
+  // Adds the new plans to the file or, if it cannot be written, to those that later stores of this
+  // process find, too; unlocks the file. kCannotWrite if it cannot be written.
   // REQUIRES that PutPlan is not called afterwards.
   Status Close();
 

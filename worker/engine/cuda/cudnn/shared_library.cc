@@ -2,8 +2,10 @@
 
 #include <dlfcn.h>
 #include <glob.h>
+#include <link.h>
 
 #include <cstdlib>
+#include <filesystem>
 
 #include "common/base/text.h"
 
@@ -36,6 +38,12 @@ Result<SharedLibrary> SharedLibrary::Open(const std::string& name,
       return SharedLibrary(handle);
   }
   return Status(Code::kBadJob, first_error);
+}
+
+std::string SharedLibrary::Folder() const {
+  link_map* map = nullptr;
+  if (dlinfo(handle_, RTLD_DI_LINKMAP, &map) != 0) return "";
+  return std::filesystem::path(map->l_name).parent_path();
 }
 
 Result<void*> SharedLibrary::Find(const char* symbol) const {

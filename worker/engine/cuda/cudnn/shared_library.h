@@ -17,6 +17,9 @@ class SharedLibrary {
   static Result<SharedLibrary> Open(const std::string& name,
                                     const std::vector<std::string>& folders);
 
+  // The folder that the library was opened from.
+  std::string Folder() const;
+
   // Sets `*function`, a pointer to a function, to the library's function `symbol`. kBadJob if the
   // library has no such function.
   template <typename Function>

@@ -46,11 +46,21 @@ Status Load(const char* name, Status (*load)(const SharedLibrary&, Functions*),
                     "LD_LIBRARY_PATH, or set workers.device to cpu"));
 }
 
+// Opens NVRTC, without which cuDNN has fewer engines, and NVRTC's builtins, without which it
+// compiles nothing: it opens them by their name, and the toolkit's does not look in its own folder.
+void OpenNvrtc() {
+  const auto nvrtc = SharedLibrary::Open(kNvrtcName, NvidiaFolders());
+  int (*version)(int* major, int* minor) = nullptr;
+  if (!nvrtc.ok() || !nvrtc->Find("nvrtcVersion", &version).ok()) return;
+  int major = 0, minor = 0;
+  if (version(&major, &minor) != 0) return;
+  (void)SharedLibrary::Open(Cat("libnvrtc-builtins.so.", major, ".", minor), {nvrtc->Folder()});
+}
+
 Vendor Open() {
   Vendor vendor{Ok(), {}, {}};
-  // cuDNN opens cuBLASLt and NVRTC by their names, and so finds those that are open. Without NVRTC
-  // it has fewer engines.
-  (void)SharedLibrary::Open(kNvrtcName, NvidiaFolders());
+  // cuDNN opens cuBLASLt and NVRTC by their names, and so finds those that are open.
+  OpenNvrtc();
   vendor.status = Load(kCublasLtName, &LoadCublasLt, &vendor.cublas_lt);
   if (vendor.status.ok()) vendor.status = Load(kCudnnName, &LoadCudnn, &vendor.cudnn);
   return vendor;
