@@ -65,6 +65,8 @@ install_documents() {
     "$version" "$maintainer" "$date" | gzip -9n >"$doc/changelog.Debian.gz"
   install -m 644 -t "$doc" README.md SECURITY.md
   install -D -m 644 -t "$doc/docs" docs/*.md
+  # For the documents' links.
+  ln -s ../../tern/configs ../../tern/deploy "$doc"
   find "$root/usr/share/man" -type f -exec gzip -9n {} +
   # Where Debian's zsh looks for what packages bring.
   mv "$root/usr/share/zsh/site-functions" "$root/usr/share/zsh/vendor-completions"

@@ -39,6 +39,11 @@ for page in man1/tern.1 man1/tern-run.1 man1/tern_server.1 man1/tern_worker.1 ma
   test -s "$root/usr/share/man/$page.gz"
 done
 
+# What the documents tell you to copy, by the documents' own links.
+for file in systemd/keys/server.conf systemd/keys/worker.conf slurm/tern.sbatch; do
+  test -s "$root/usr/share/doc/tern/docs/../deploy/$file"
+done
+
 # Without the package, but with the libraries that it needs, the root has the same files.
 in_root dpkg --purge tern >/dev/null
 files >"$work/purged"

@@ -218,7 +218,7 @@ class LaunchSsh(unittest.TestCase):
         os.kill(launch.pid_of("worker 1 on node1"), signal.SIGKILL)
         wait("worker 1 is back", lambda: "worker 1 is back" in launch.out())
         for host in ("node2", "node0"):
-            connection = [pid for pid, line, _ in processes() if f" {host} '" in line and "/ssh_config" in line]
+            connection = [pid for pid, line, _ in processes() if f" {host} " in line and "/ssh_config" in line]
             self.assertEqual(len(connection), 1, launch.out())
             os.kill(connection[0], signal.SIGKILL)
             rank = host[-1]

@@ -53,7 +53,7 @@ SchedulerType=sched/backfill
 CommunicationParameters=NoInAddrAny,NoCtldInAddrAny
 SchedulerParameters=sched_interval=1,batch_sched_delay=0,bf_interval=1
 SelectType=select/cons_tres
-SelectTypeParameters=CR_Core
+SelectTypeParameters=CR_Core_Memory
 InactiveLimit=0
 KillWait=60
 SlurmdTimeout=300
@@ -62,18 +62,18 @@ ReturnToService=2
 JobRequeue=1
 SlurmdParameters=config_overrides
 PartitionName=all Nodes=ALL Default=YES MaxTime=60 State=UP
-NodeName=n0 NodeHostname={host} NodeAddr=127.0.0.1 Port=16818 CPUs=4 RealMemory=512 State=UNKNOWN
-NodeName=n1 NodeHostname={host} NodeAddr=127.0.0.1 Port=16819 CPUs=4 RealMemory=512 State=UNKNOWN
+NodeName=n0 NodeHostname={host} NodeAddr=127.0.0.1 Port=16818 CPUs=2 RealMemory=512 State=UNKNOWN
+NodeName=n1 NodeHostname={host} NodeAddr=127.0.0.1 Port=16819 CPUs=2 RealMemory=512 State=UNKNOWN
 """
 HOSTS = "127.0.0.1 localhost n0 {host}\n127.0.0.2 n1\n"
 JOB = """name: slurm
 seed: 1
 output_dir: {folder}/out
 servers: [{{address: "127.0.0.1:7500"}}]
-workers: {{count: 2, threads: 1}}
+workers: {{count: {workers}, threads: 1}}
 model: {{name: lenet}}
 data: {{dir: {data}}}
-train: {{batch_total: 8, steps: {steps}}}
+train: {{batch_total: 12, steps: {steps}}}
 checkpoints: {{every_steps: 20}}
 faults: {{on_worker_loss: wait, start_timeout_s: 200, server_return_timeout_s: 200, wait_timeout_s: 200}}
 security: curve
@@ -173,12 +173,12 @@ class Slurm:
 
 
 class BatchJob:
-    """A job of two workers and a shard in a folder of its own, submitted with deploy/slurm/NAME, or with the script at a path."""
+    """A job of two workers, or more, and a shard in a folder of its own, submitted with deploy/slurm/NAME, or with the script at a path."""
 
-    def __init__(self, name, delay_s, *options, more="", settings=()):
+    def __init__(self, name, delay_s, *options, workers=2, more="", settings=()):
         self.folder = pathlib.Path(tempfile.mkdtemp(dir=SLURM.folder, prefix="job."))
         self.job_file = self.folder / "job.yaml"
-        self.job_file.write_text(JOB.format(folder=self.folder, data=SLURM.folder, steps=STEPS))
+        self.job_file.write_text(JOB.format(folder=self.folder, data=SLURM.folder, steps=STEPS, workers=workers))
         subprocess.run([BUILD / "bin/tern", "keys", "make", self.folder / "keys", "--job", self.job_file], check=True,
                        stdout=subprocess.DEVNULL)
         with self.job_file.open("a") as file:
@@ -259,6 +259,14 @@ class Batch(unittest.TestCase):
         self.expect_undisturbed_result(job)
         self.assertEqual(re.findall(r"tern.sbatch: (\S+) ended with (\d+)", job.output()), [("worker.0", "137")])
 
+    def test_every_core_of_the_nodes_has_a_daemon(self):
+        job = BatchJob("tern.sbatch", 0.01, "--nodes=2", "--ntasks=4", "--mem=400", workers=3)
+        self.assertEqual(job.wait_for_end(), ("COMPLETED", "0:0"), job.output())
+        self.assertNotIn("Requested nodes are busy", job.output())
+
+    def test_memory_may_be_asked_for_each_core(self):
+        self.expect_undisturbed_result(BatchJob("tern.sbatch", 0.01, "--mem-per-cpu=50"))
+
     def test_at_its_time_limit_the_job_goes_back_into_the_queue(self):
         # Slurm sends the signal 10 to 40 s before the limit.
         job = BatchJob("tern.sbatch", 0.3, "--time=1", "--signal=B:USR1@10")
@@ -308,7 +316,7 @@ def undisturbed_weights(folder):
     """Of the same job without Slurm, by `tern run`, which makes its own keys."""
     folder = folder / "undisturbed"
     folder.mkdir()
-    (folder / "job.yaml").write_text(JOB.format(folder=folder, data=folder.parent, steps=STEPS))
+    (folder / "job.yaml").write_text(JOB.format(folder=folder, data=folder.parent, steps=STEPS, workers=2))
     subprocess.run([BUILD / "bin/tern", "run", folder / "job.yaml"], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     return (folder / "out/weights.safetensors").read_bytes()
 

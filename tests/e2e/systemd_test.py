@@ -199,6 +199,23 @@ class Units(unittest.TestCase):
         wait("the server was started again twice", lambda: int(BOX.show("tern-server@0", "NRestarts")) >= 2)
         self.assertIn("status=75", BOX.journal())
 
+    def test_sigint_to_one_daemon_ends_all_for_good(self):
+        BOX.systemctl("start", "--no-block", *DAEMONS)
+        wait("the job trains", lambda: BOX.show("tern-worker@1", "StatusText").startswith("step "))
+        self.assertEqual(BOX.systemctl("kill", "--signal=SIGINT", "tern-worker@1").returncode, 0)
+        for unit in DAEMONS:
+            # One that is to be started again is "activating".
+            wait(f"{unit} has ended", lambda unit=unit: BOX.show(unit, "ActiveState") == "inactive")
+        self.assertIn("the job was stopped in order by a signal", BOX.journal())
+
+    def test_the_workers_add_up_their_pushes(self):
+        BOX.write_job(more="exchange: {codec: ternary_ans, host_sum: true}\n")
+        BOX.systemctl("start", "--no-block", *DAEMONS)
+        wait("the job has ended", lambda: all(BOX.show(unit, "ActiveState") == "inactive" for unit in DAEMONS[1:]))
+        logs = "".join(path.read_text(errors="replace") for path in (BOX.root / "var/lib/private/tern/out").rglob("*worker*")
+                       if path.is_file() and "checkpoints" not in str(path))
+        self.assertEqual(logs.count("adds up the pushes of its host"), 1)
+
     def test_the_watchdog_ends_a_hung_shard_and_the_job_goes_on(self):
         BOX.systemctl("start", "--no-block", *DAEMONS)
         def shown_step():

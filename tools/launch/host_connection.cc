@@ -131,8 +131,12 @@ void HostConnection::Send(const pb::ToHost& message) {
   if (!loss_.ok()) return;
   const Status status = WriteFrame(to_host_->fd(), message);
   if (status.code() != Code::kInternal) return;  // Receive finds out why ssh has ended.
-  ssh_->Signal(SIGKILL);                         // Frames after a part of one would be damaged.
-  SetLost(status.message());
+  GiveUp(status.message());                      // Frames after a part of one would be damaged.
+}
+
+void HostConnection::GiveUp(const std::string& why) {
+  ssh_->Signal(SIGKILL);
+  SetLost(why);
 }
 
 std::vector<pb::FromHost> HostConnection::Receive() {
@@ -145,8 +149,7 @@ std::vector<pb::FromHost> HostConnection::Receive() {
       pb::FromHost message;
       const Result<bool> is_there = reader_.Next(&message);
       if (!is_there.ok()) {
-        ssh_->Signal(SIGKILL);
-        SetLost(is_there.status().message());
+        GiveUp(is_there.status().message());
         break;
       }
       if (!*is_there) break;

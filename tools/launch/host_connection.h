@@ -43,6 +43,10 @@ class HostConnection {
   // Returns what has come since the last call. Never waits, except for ssh's end after the
   // connection was lost.
   std::vector<pb::FromHost> Receive();
+  // Ends a connection that is not lost; `why` is then the sentence of loss().
+  void GiveUp(const std::string& why);
+  // Whether Tern on the host has answered.
+  bool was_reached() const { return was_greeted_; }
   // Readable when Receive has something to do.
   int event_fd() const { return from_host_->fd(); }
   // Why there is no connection any more: the code and the last sentence of ssh or of the host. Ok:

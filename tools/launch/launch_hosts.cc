@@ -119,10 +119,9 @@ std::string AddressOf(const Host& host, const pb::FromHost::Ready& ready) {
   return ready.address().empty() ? WithoutUser(host.name) : ready.address();
 }
 
-// The override `servers=...` with an address for each shard: what ssh reached its host at, and a
-// port that the host has found.
-Result<std::string> ServersOverride(const Plan& plan, const pb::Job& job, const Readies& readies) {
-  std::vector<std::string> servers;
+// An address for each shard: what ssh reached its host at, and a port that the host has found.
+Result<std::vector<net::Address>> ShardAddresses(const Plan& plan, const Readies& readies) {
+  std::vector<net::Address> addresses;
   std::vector<int> ports_used(readies.size());
   for (const size_t host : plan.host_of_shard) {
     const pb::FromHost::Ready& ready = readies[host];
@@ -131,14 +130,10 @@ Result<std::string> ServersOverride(const Plan& plan, const pb::Job& job, const 
       return Status(Code::kMismatch, Cat(plan.hosts[host].name, ": saw ", ready.ports_size(),
                                          " free ports; is Tern there of the same version?"));
     }
-    const net::Address address{AddressOf(plan.hosts[host], ready),
-                               static_cast<uint16_t>(ready.ports(next))};
-    const pb::Server& model = job.servers(0);
-    servers.push_back(
-        Cat("{address: \"", net::ToString(address), "\"",
-            model.has_data_sockets() ? Cat(", data_sockets: ", model.data_sockets()) : "", "}"));
+    addresses.push_back(
+        {AddressOf(plan.hosts[host], ready), static_cast<uint16_t>(ready.ports(next))});
   }
-  return Cat("servers=[", Join(servers), "]");
+  return addresses;
 }
 
 // kUsage if some hosts were reached at loopback addresses, where the others cannot reach them.
@@ -157,8 +152,7 @@ Result<bool> AreAllLoopback(const Plan& plan, const Readies& readies) {
 }
 
 // The job as its members get it: with addresses, and with keys where it leaves this machine.
-Result<pb::Job> PlacedJob(const pb::Job& job, const Readies& readies, Plan* plan) {
-  LaunchedJobOptions options = plan->options.job;
+Result<pb::Job> PlacedJob(pb::Job job, const Readies& readies, Plan* plan) {
   bool is_loopback = false;
   if (plan->has_own_servers) {
     std::vector<ReachedHost> reached;
@@ -173,31 +167,33 @@ Result<pb::Job> PlacedJob(const pb::Job& job, const Readies& readies, Plan* plan
     const Result<bool> are_loopback = AreAllLoopback(*plan, readies);
     if (!are_loopback.ok()) return are_loopback.status();
     is_loopback = *are_loopback;
-    Result<std::string> servers = ServersOverride(*plan, job, readies);
-    if (!servers.ok()) return servers.status();
-    options.overrides.push_back(*std::move(servers));
+    const Result<std::vector<net::Address>> addresses = ShardAddresses(*plan, readies);
+    if (!addresses.ok()) return addresses.status();
+    SetServers(*addresses, &job);
   }
-  if (job.security() == pb::Job::loopback && !is_loopback)
-    options.overrides.emplace_back("security=curve");
-  return ReadJob(options);
+  if (job.security() == pb::Job::loopback && !is_loopback) job.set_security(pb::Job::curve);
+  return job;
 }
 
 std::vector<Supervisor::Member> MakeMembers(const Plan& plan, const LocalJob& local,
                                             RemoteMembers* remote) {
   std::vector<Supervisor::Member> members;
-  const auto add = [&](const std::string& role, size_t host, pb::ToHost::Start start) {
+  const auto spec_of = [&](const std::string& role, size_t host, const pb::ToHost::Start& start) {
     ProcessSpec spec = SpecOf(local.log_dir, role, start.member().rank());
     spec.host = plan.hosts[host].name;
     spec.is_users_program = !start.program().empty();
-    remote->AddMember(spec.name, host, std::move(start));
     return spec;
+  };
+  const auto add = [&](size_t host, pb::ToHost::Start start, Supervisor::Member member) {
+    remote->AddMember(member.spec.name, host, std::move(start), member.return_time);
+    members.push_back(std::move(member));
   };
   for (uint32_t shard = 0; shard < plan.host_of_shard.size(); ++shard) {
     pb::ToHost::Start start;
     start.mutable_member()->set_is_server(true);
     start.mutable_member()->set_rank(shard);
-    members.push_back(
-        ServerMember(local, shard, add("server", plan.host_of_shard[shard], std::move(start))));
+    const size_t host = plan.host_of_shard[shard];
+    add(host, start, ServerMember(local, shard, spec_of("server", host, start)));
   }
   for (uint32_t rank = 0; rank < plan.host_of_rank.size(); ++rank) {
     const size_t host = plan.host_of_rank[rank];
@@ -207,7 +203,7 @@ std::vector<Supervisor::Member> MakeMembers(const Plan& plan, const LocalJob& lo
     for (const std::string& argument : plan.options.arguments) start.add_arguments(argument);
     start.set_num_programs(static_cast<uint32_t>(
         std::count(plan.host_of_rank.begin(), plan.host_of_rank.end(), host)));
-    members.push_back(WorkerMember(local, add("worker", host, std::move(start))));
+    add(host, start, WorkerMember(local, spec_of("worker", host, start)));
   }
   return members;
 }
@@ -256,6 +252,9 @@ Status LaunchOnHosts(const Arguments& arguments) {
   plan->ssh.log_dir = local.log_dir;
   TerminalLine stdout_line(STDOUT_FILENO);  // It waits for its reader when all else has ended.
   TERN_RETURN_IF_ERROR(PrepareFolders(*read_job, local.log_dir));
+  Result<MemberKeys> keys = MemberKeys::ReadFor(
+      *read_job, plan->has_own_servers ? read_job->servers_size() : plan->host_of_shard.size());
+  if (!keys.ok()) return keys.status();
   const Result<FolderLock> lock = LockFolder(*read_job);
   if (!lock.ok()) return lock.status();
   const setup::RunResult run_result(read_job->output_dir());
@@ -265,15 +264,12 @@ Status LaunchOnHosts(const Arguments& arguments) {
   const ProgressPipe progress_pipe;
   TERN_RETURN_IF_ERROR(progress_pipe.status());
   RemoteMembers remote(plan->ssh, BeginsOf(*plan), progress_pipe.writer(), &stdout_line);
-  const Time start_timeout(
-      std::chrono::milliseconds(static_cast<int64_t>(read_job->faults().start_timeout_s() * 1000)));
-  const auto readies = remote.Connect(run_begin + start_timeout, &stop_signals);
+  const auto readies = remote.Connect(&stop_signals);
   if (!readies.ok()) return readies.status();
   const Result<pb::Job> job = PlacedJob(*read_job, *readies, &*plan);
   if (!job.ok()) return job.status();
   TERN_RETURN_IF_ERROR(WriteJob(*job, &local));
-  Result<MemberKeys> keys = MemberKeys::MakeFor(*job);
-  if (!keys.ok()) return keys.status();
+  keys->MakeMissing(*job);
   pb::ToHost::SetJob set_job;
   set_job.set_yaml(config::ToYaml(*job));
   set_job.set_log_dir(local.log_dir);

@@ -15,9 +15,13 @@ namespace tern::tools {
 
 class MemberKeys {
  public:
-  // None for a job without `security: curve`. After this call the process writes no core dumps. The
-  // errors are those of setup/key_files.h.
-  static Result<MemberKeys> MakeFor(const pb::Job& job);
+  // Reads the key files of a job that will have so many shards. None without the section `keys`, or
+  // without `security: curve`. kBadJob if one is missing; the other errors are those of
+  // setup/key_files.h.
+  static Result<MemberKeys> ReadFor(const pb::Job& job, size_t num_shards);
+  // Makes keys for a job with `security: curve` that has none. After this call the process of a job
+  // with keys writes no core dumps.
+  void MakeMissing(const pb::Job& job);
 
   // The text of a peers file; "": the job has no keys.
   const std::string& peers_text() const { return peers_text_; }
@@ -25,8 +29,7 @@ class MemberKeys {
   void AddTo(pb::ToHost::Start* start) const;
 
  private:
-  Status ReadFiles(const pb::Job& job);
-  void MakeNew(const pb::Job& job);
+  Status ReadFiles(const pb::Job& job, size_t num_shards);
 
   std::map<net::Principal, net::SecretKey> secrets_;
   std::optional<net::SecretKey> checkpoint_secret_;

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "common/base/text.h"
-#include "common/net/address.h"
 
 namespace tern::tools {
 namespace {
@@ -69,6 +68,21 @@ Result<std::vector<size_t>> PlaceShardsByAddress(const pb::Job& job,
     host_of_shard.push_back(number);
   }
   return host_of_shard;
+}
+
+void SetServers(const std::vector<net::Address>& addresses, pb::Job* job) {
+  const auto num_shards = static_cast<int>(addresses.size());
+  const pb::Server last = *job->servers().rbegin();
+  while (job->servers_size() < num_shards) *job->add_servers() = last;
+  while (job->servers_size() > num_shards) job->mutable_servers()->RemoveLast();
+  for (int shard = 0; shard < num_shards; ++shard) {
+    const net::Address& address = addresses[static_cast<size_t>(shard)];
+    pb::Server* const server = job->mutable_servers(shard);
+    server->set_address(net::ToString(address));
+    // It belonged to the job's own loopback address.
+    if (!net::IsLoopback(address.host) && net::IsLoopback(server->bind_host()))
+      server->clear_bind_host();
+  }
 }
 
 bool HasOwnServers(const pb::Job& job) {

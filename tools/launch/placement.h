@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "common/base/status.h"
+#include "common/net/address.h"
 #include "proto/job.pb.h"
 #include "tools/launch/host_list.h"
 
@@ -32,6 +33,11 @@ struct ReachedHost {
 // kUsage if there is none.
 Result<std::vector<size_t>> PlaceShardsByAddress(const pb::Job& job,
                                                  const std::vector<ReachedHost>& hosts);
+
+// Gives the job a shard for each of these addresses, in place of its own. As with TERN_SERVERS, a
+// shard has the other keys of the job's shard with its number or, where the job has fewer, of its
+// last one.
+void SetServers(const std::vector<net::Address>& addresses, pb::Job* job);
 
 // Whether the job says itself where its shards are: not all of its addresses are loopback ones.
 bool HasOwnServers(const pb::Job& job);

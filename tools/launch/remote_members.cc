@@ -14,8 +14,17 @@
 namespace tern::tools {
 namespace {
 
+using std::chrono::seconds;
+
 // Of a member's stderr, the end is kept for its last sentence.
 constexpr size_t kMaxKeptBytes = 16 << 10;
+// How long hosts may take to answer at first, and when it is said which ones have not.
+constexpr Time kConnectTime = seconds(60), kNoticeAfter = seconds(3), kBetweenNotices = seconds(10);
+// How often a host is tried again that cannot be reached, as while it reboots.
+constexpr Time kBetweenTries = seconds(5);
+// How long a host may take to report the end of a process that it was told to kill.
+constexpr Time kKillTime = seconds(5);
+constexpr Exit kLost = {.code = 0, .signal = SIGKILL, .was_lost = true};
 
 std::string NameOf(const pb::Member& member) {
   return Cat(member.is_server() ? "server " : "worker ", member.rank());
@@ -32,7 +41,7 @@ void WipeSecrets(pb::ToHost::Start* start) {
 class RemoteProcess final : public MemberProcess {
  public:
   RemoteProcess(RemoteMembers* members, RemoteMembers::MemberState* state)
-      : members_(*members), state_(*state), event_fd_(connection().event_fd()) {
+      : members_(*members), state_(*state) {
     state_.process = this;
   }
   ~RemoteProcess() override {
@@ -41,14 +50,21 @@ class RemoteProcess final : public MemberProcess {
   }
 
   pid_t pid() const override { return pid_; }
-  int event_fd() const override { return event_fd_; }
+  // A lost connection would be readable all the time until it is tried again.
+  int event_fd() const override {
+    return host().retry_at.has_value() ? -1 : host().connection->event_fd();
+  }
   std::optional<Exit> TryWait() override { return exit_; }
   void Signal(int signal) override {
     if (exit_.has_value()) return;
+    if (signal != SIGUSR1) is_to_run_ = false;
+    if (signal == SIGKILL && !killed_at_.has_value()) killed_at_ = Now();
+    const Status& loss = host().connection->loss();
+    if (!is_to_run_ && !loss.ok()) return SetExit(kLost, loss.message());
     pb::ToHost message;
     *message.mutable_signal()->mutable_member() = state_.start.member();
     message.mutable_signal()->set_number(signal);
-    connection().Send(message);
+    host().connection->Send(message);
   }
   std::string LastSentence() const override {
     if (!sentence_.empty()) return sentence_;
@@ -58,6 +74,14 @@ class RemoteProcess final : public MemberProcess {
                           program.empty() ? daemon : program.substr(program.rfind('/') + 1));
   }
 
+  // Whether no signal has told it to end.
+  bool is_to_run() const { return is_to_run_; }
+  bool has_ended() const { return exit_.has_value(); }
+  // When its end has to be known, after SIGKILL.
+  std::optional<Time> end_due() const {
+    return has_ended() || !killed_at_.has_value() ? std::nullopt
+                                                  : std::optional(*killed_at_ + kKillTime);
+  }
   void SetStarted(pid_t pid) { pid_ = pid; }
   void AddStderr(const std::string& lines) {
     stderr_end_ += lines;
@@ -72,12 +96,13 @@ class RemoteProcess final : public MemberProcess {
   }
 
  private:
-  HostConnection& connection() const { return *members_.hosts_[state_.host].connection; }
+  const RemoteMembers::HostState& host() const { return members_.hosts_[state_.host]; }
 
   RemoteMembers& members_;
   RemoteMembers::MemberState& state_;
-  const int event_fd_;
   pid_t pid_ = 0;
+  bool is_to_run_ = true;
+  std::optional<Time> killed_at_;
   std::string stderr_end_, sentence_;
   std::optional<Exit> exit_;
 };
@@ -85,7 +110,7 @@ class RemoteProcess final : public MemberProcess {
 RemoteMembers::RemoteMembers(Ssh ssh, std::vector<pb::ToHost::Begin> begins, int progress_fd,
                              TerminalLine* line)
     : ssh_(std::move(ssh)), progress_fd_(progress_fd), line_(*line) {
-  for (pb::ToHost::Begin& begin : begins) hosts_.push_back({std::move(begin), nullptr, {}});
+  for (pb::ToHost::Begin& begin : begins) hosts_.emplace_back().begin = std::move(begin);
 }
 
 RemoteMembers::~RemoteMembers() = default;
@@ -97,8 +122,9 @@ Status RemoteMembers::Connect(HostState* host, bool appends_log) {
   return Ok();
 }
 
-Result<std::vector<pb::FromHost::Ready>> RemoteMembers::Connect(Time deadline,
-                                                                StopSignals* stop_signals) {
+Result<std::vector<pb::FromHost::Ready>> RemoteMembers::Connect(StopSignals* stop_signals) {
+  const Time deadline = Now() + kConnectTime;
+  Time notice_at = Now() + kNoticeAfter;
   for (HostState& host : hosts_) TERN_RETURN_IF_ERROR(Connect(&host, false));
   while (true) {
     Receive();
@@ -113,13 +139,20 @@ Result<std::vector<pb::FromHost::Ready>> RemoteMembers::Connect(Time deadline,
     if (awaited.empty()) break;
     if (stop_signals->TakeSignal() != 0) return stop_signals->status();
     const Time now = Now();
+    const char* const program = ssh_.is_srun ? "srun" : "ssh";
+    const std::string logs = Cat(ssh_.log_dir, "/ssh.HOST.stderr");
     if (now >= deadline) {
-      return Status(Code::kAddress, Cat(Join(awaited), " did not answer in time (",
-                                        "faults.start_timeout_s); what ssh says is in ",
-                                        ssh_.log_dir, "/ssh.HOST.stderr"));
+      return Status(Code::kAddress,
+                    Cat(Join(awaited), " did not answer within ", Seconds(kConnectTime),
+                        " s; what ", program, " says is in ", logs));
     }
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - now).count();
-    poll(fds.data(), fds.size(), static_cast<int>(std::min<int64_t>(left + 1, 60'000)));
+    if (now >= notice_at) {
+      line_.Print(Cat("still waiting for ", Join(awaited), " (", program, "; logs in ", logs, ")"));
+      notice_at = now + kBetweenNotices;
+    }
+    const Time left = std::min(deadline, notice_at) - now;
+    poll(fds.data(), fds.size(),
+         static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(left).count()));
   }
   std::vector<pb::FromHost::Ready> answers;
   for (const HostState& host : hosts_) answers.push_back(*host.ready);
@@ -136,32 +169,82 @@ void RemoteMembers::SetJob(const pb::ToHost::SetJob& job, MemberKeys keys) {
   }
 }
 
-void RemoteMembers::AddMember(const std::string& name, size_t host, pb::ToHost::Start start) {
-  members_[name] = {host, std::move(start), nullptr};
+void RemoteMembers::AddMember(const std::string& name, size_t host, pb::ToHost::Start start,
+                              Time return_time) {
+  members_[name] = {host, std::move(start), return_time, nullptr};
 }
 
 Result<std::unique_ptr<MemberProcess>> RemoteMembers::Start(const ProcessSpec& spec) {
   MemberState& member = members_.at(spec.name);
-  HostState& host = hosts_[member.host];
-  if (!host.connection->loss().ok()) {
-    TERN_RETURN_IF_ERROR(Connect(&host, true));
-    host.connection->Send(job_);
+  const HostState& host = hosts_[member.host];
+  member.start.set_appends_output(spec.appends_output);
+  auto process = std::make_unique<RemoteProcess>(this, &member);
+  if (host.connection->loss().ok()) {
+    SendStart(member);
+  } else if (!host.retry_at.has_value()) {
+    TERN_RETURN_IF_ERROR(Reconnect(member.host));
   }
+  return std::unique_ptr<MemberProcess>(std::move(process));
+}
+
+void RemoteMembers::SendStart(const MemberState& member) {
   pb::ToHost message;
   pb::ToHost::Start& start = *message.mutable_start();
   start = member.start;
-  start.set_appends_output(spec.appends_output);
   keys_.AddTo(&start);
-  host.connection->Send(message);
+  hosts_[member.host].connection->Send(message);
   WipeSecrets(&start);
-  return std::unique_ptr<MemberProcess>(std::make_unique<RemoteProcess>(this, &member));
+}
+
+Status RemoteMembers::Reconnect(size_t host) {
+  hosts_[host].retry_at.reset();
+  TERN_RETURN_IF_ERROR(Connect(&hosts_[host], true));
+  hosts_[host].connection->Send(job_);
+  for (const MemberState* member : RunningOn(host)) SendStart(*member);
+  return Ok();
 }
 
 void RemoteMembers::Receive() {
-  for (size_t i = 0; i < hosts_.size(); ++i) {
-    HostState& host = hosts_[i];
+  const Time now = Now();
+  for (HostState& host : hosts_) {
     for (const pb::FromHost& message : host.connection->Receive()) Handle(message, &host);
-    if (!host.connection->loss().ok()) OnLoss(i);
+  }
+  GiveUpSilentHosts(now);
+  for (size_t i = 0; i < hosts_.size(); ++i) {
+    if (!hosts_[i].connection->loss().ok()) OnLoss(i, now);
+  }
+}
+
+std::optional<Time> RemoteMembers::NextDue() const {
+  std::optional<Time> next;
+  const auto no_later_than = [&next](const std::optional<Time>& due) {
+    if (due.has_value() && (!next.has_value() || *due < *next)) next = due;
+  };
+  for (const HostState& host : hosts_) no_later_than(host.retry_at);
+  for (const auto& [name, member] : members_) {
+    if (member.process != nullptr) no_later_than(member.process->end_due());
+  }
+  return next;
+}
+
+std::vector<RemoteMembers::MemberState*> RemoteMembers::RunningOn(size_t host) {
+  std::vector<MemberState*> running;
+  for (auto& [name, member] : members_) {
+    if (member.host == host && member.process != nullptr && !member.process->has_ended())
+      running.push_back(&member);
+  }
+  return running;
+}
+
+void RemoteMembers::GiveUpSilentHosts(Time now) {
+  for (const auto& [name, member] : members_) {
+    const std::optional<Time> due =
+        member.process == nullptr ? std::nullopt : member.process->end_due();
+    HostState& host = hosts_[member.host];
+    if (!due.has_value() || now < *due || !host.connection->loss().ok()) continue;
+    line_.Print(Cat(host.begin.name(), " does not answer; what runs there ends when Tern there ",
+                    "finds its connection closed"));
+    host.connection->GiveUp("it does not answer");
   }
 }
 
@@ -174,6 +257,8 @@ void RemoteMembers::Handle(const pb::FromHost& message, HostState* host) {
   switch (message.body_case()) {
     case pb::FromHost::kReady:
       host->ready = message.ready();
+      host->lost_at.reset();
+      host->is_absence_known = false;
       break;
     case pb::FromHost::kStarted: {
       MemberState* const member = MemberOf(message.started().member());
@@ -206,11 +291,28 @@ void RemoteMembers::Handle(const pb::FromHost& message, HostState* host) {
   }
 }
 
-void RemoteMembers::OnLoss(size_t host) {
-  for (auto& [name, member] : members_) {
-    if (member.host != host || member.process == nullptr) continue;
-    member.process->SetExit({.code = 0, .signal = SIGKILL, .was_lost = true},
-                            hosts_[host].connection->loss().message());
+void RemoteMembers::OnLoss(size_t number, Time now) {
+  HostState& host = hosts_[number];
+  if (!host.lost_at.has_value()) host.lost_at = now;
+  const std::string& loss = host.connection->loss().message();
+  bool is_awaited = false;
+  for (const MemberState* member : RunningOn(number)) {
+    // What ran there is lost. What was to run there, on a host that is not back yet, can wait.
+    if (!host.connection->was_reached() && member->process->is_to_run() &&
+        now - *host.lost_at < member->return_time) {
+      is_awaited = true;
+    } else {
+      member->process->SetExit(kLost, loss);
+    }
+  }
+  if (!is_awaited) return host.retry_at.reset();
+  if (!host.retry_at.has_value()) {
+    host.retry_at = now + kBetweenTries;
+    if (!std::exchange(host.is_absence_known, true))
+      line_.Print(Cat(loss, "; it is tried again every ", Seconds(kBetweenTries), " s"));
+  } else if (now >= *host.retry_at) {
+    // If ssh cannot be started, the loss is found again at once, and the host is tried again later.
+    static_cast<void>(Reconnect(number));
   }
 }
 

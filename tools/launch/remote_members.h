@@ -30,19 +30,24 @@ class RemoteMembers final : public ProcessStarter {
                 TerminalLine* line);
   ~RemoteMembers() override;
 
-  // Reaches all hosts. Returns what each has answered. The error is that of the first host that
-  // cannot be reached or take part; kAddress if one does not answer before the deadline; that of
-  // StopSignals after a signal.
-  Result<std::vector<pb::FromHost::Ready>> Connect(Time deadline, StopSignals* stop_signals);
+  // Reaches all hosts, and says for which ones it waits. Returns what each has answered. The error
+  // is that of the first host that cannot be reached or take part; kAddress if one does not answer
+  // within a minute; that of StopSignals after a signal.
+  Result<std::vector<pb::FromHost::Ready>> Connect(StopSignals* stop_signals);
   // Sends the job to all hosts. Call it after Connect, before Start.
   void SetJob(const pb::ToHost::SetJob& job, MemberKeys keys);
-  // Says how `start`, without secrets, starts the member with this name in messages.
-  void AddMember(const std::string& name, size_t host, pb::ToHost::Start start);
+  // Says how `start`, without secrets, starts the member with this name in messages, and how long
+  // the job waits for it if it is lost.
+  void AddMember(const std::string& name, size_t host, pb::ToHost::Start start, Time return_time);
 
   // Starts spec.name, a member. The process's end is reported later if it cannot be started.
-  // Connects to its host again if the connection was lost.
+  // Connects to its host again if the connection was lost: again and again for the member's
+  // return_time, in which the member counts as running.
   Result<std::unique_ptr<MemberProcess>> Start(const ProcessSpec& spec) override;
+  // A host that does not report the end of a member after SIGKILL is given up after a while: the
+  // connection is ended, and its members are lost.
   void Receive() override;
+  std::optional<Time> NextDue() const override;
 
  private:
   friend RemoteProcess;
@@ -50,16 +55,26 @@ class RemoteMembers final : public ProcessStarter {
     pb::ToHost::Begin begin;
     std::unique_ptr<HostConnection> connection;
     std::optional<pb::FromHost::Ready> ready;
+    std::optional<Time> lost_at;    // Empty: it has answered since.
+    std::optional<Time> retry_at;   // Of a host that cannot be reached and that a member waits for.
+    bool is_absence_known = false;  // It was said that the host cannot be reached.
   };
   struct MemberState {
     size_t host = 0;
     pb::ToHost::Start start;
+    Time return_time{};
     RemoteProcess* process = nullptr;  // The newest one; null: none.
   };
 
   Status Connect(HostState* host, bool appends_log);
+  // Connects to a lost host, and starts the members on it that are to run.
+  Status Reconnect(size_t host);
+  void SendStart(const MemberState& member);
   void Handle(const pb::FromHost& message, HostState* host);
-  void OnLoss(size_t host);
+  void GiveUpSilentHosts(Time now);
+  void OnLoss(size_t host, Time now);
+  // The members whose processes have not ended.
+  std::vector<MemberState*> RunningOn(size_t host);
   void Print(const MemberState& member, bool is_stderr, const std::string& lines);
   MemberState* MemberOf(const pb::Member& member);
 

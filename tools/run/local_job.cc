@@ -133,6 +133,7 @@ Supervisor::Member WorkerMember(const LocalJob& local, ProcessSpec spec) {
   member.spec = std::move(spec);
   member.is_worker = true;
   member.job_waits = job_waits || job_shrinks;
+  member.return_time = job_shrinks ? kForever : local.setup->timings.wait_timeout;
   // If the job shrinks, the other workers continue without this one until the end of the job.
   member.grace = job_shrinks ? kForever
                  : job_waits ? exit_time + local.setup->timings.wait_timeout
@@ -142,12 +143,12 @@ Supervisor::Member WorkerMember(const LocalJob& local, ProcessSpec spec) {
 }
 
 Supervisor::Member ServerMember(const LocalJob& local, uint32_t shard, ProcessSpec spec) {
-  const Time exit_time = ExitTime(local);
+  const Time exit_time = ExitTime(local), return_time = local.setup->timings.server_return_timeout;
   // No server that a user starts can replace shard 0, the server that reports progress: a user's
   // server lacks the pipe for progress.
-  return {std::move(spec), false, true,
-          shard == 0 ? exit_time : exit_time + local.setup->timings.server_return_timeout,
-          exit_time};
+  return {
+      std::move(spec), false, true, return_time, shard == 0 ? exit_time : exit_time + return_time,
+      exit_time};
 }
 
 Result<std::vector<Supervisor::Member>> ServerMembers(const LocalJob& local) {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "common/base/clock.h"
 #include "common/base/status.h"
 
 namespace tern::tools {
@@ -74,6 +75,8 @@ class ProcessStarter {
   virtual Result<std::unique_ptr<MemberProcess>> Start(const ProcessSpec& spec) = 0;
   // Takes what processes on other machines have reported since the last call. Never waits.
   virtual void Receive() {}
+  // When Receive is to be called at the latest, even if no event has come; empty: only then.
+  virtual std::optional<Time> NextDue() const { return std::nullopt; }
 };
 
 }  // namespace tern::tools

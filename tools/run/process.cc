@@ -147,6 +147,7 @@ std::string PickErrorLine(const std::string& text, const std::string& program) {
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
     if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
+    if (line.ends_with('\r')) line.pop_back();  // So ssh ends its lines.
     const bool is_log_line =
         line.size() > 5 && std::strchr("IWEF", line[0]) != nullptr && std::isdigit(line[1]) != 0;
     const size_t log_header_end = is_log_line ? line.find("] ") : std::string::npos;

@@ -8,6 +8,8 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <functional>
+#include <string>
 
 #include "common/base/status.h"
 #include "common/base/text.h"
@@ -40,6 +42,28 @@ class ProgressPipe {
  private:
   std::array<int, 2> pipe_fds_ = {-1, -1};
   Status status_;
+};
+
+// Finds the lines in what comes out of such a pipe.
+class ProgressLines {
+ public:
+  // Reads what is there now, and calls `take` with each line that is whole.
+  void Read(int fd, const std::function<void(const std::string& line)>& take) {
+    std::array<char, 16384> bytes;
+    for (ssize_t num_read = 0; (num_read = read(fd, bytes.data(), bytes.size())) > 0;) {
+      partial_.append(bytes.data(), static_cast<size_t>(num_read));
+      for (size_t end = 0; (end = partial_.find('\n')) != std::string::npos;
+           partial_.erase(0, end + 1)) {
+        take(partial_.substr(0, end));
+      }
+      if (partial_.size() > kMaxLineBytes) partial_.clear();
+    }
+  }
+
+ private:
+  static constexpr size_t kMaxLineBytes = 1 << 20;
+
+  std::string partial_;  // A line without its end.
 };
 
 }  // namespace tern::tools

@@ -2,10 +2,8 @@
 
 #include <poll.h>
 #include <signal.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "common/base/text.h"
@@ -29,7 +27,6 @@ constexpr const char* kLeftEarly =
 constexpr Time kBetweenSignals = seconds(2);  // The time from SIGTERM to SIGKILL.
 // Shard 0, the server that reports progress, knows within this time that a process was lost.
 constexpr Time kLossDetectionTime = seconds(5);
-constexpr size_t kMaxLineBytes = 1 << 20;
 
 }  // namespace
 
@@ -110,6 +107,7 @@ void Supervisor::WaitForEvent() {
   wake_no_later_than(kill_at_);
   wake_no_later_than(start_notice_at_);
   wake_no_later_than(silence_.NextDue());
+  wake_no_later_than(starter_.NextDue());
   if (AnyProgramRuns()) wake_no_later_than(Now() + kBetweenPrints);
   for (const Child& child : children_) {
     if (child.is_running) poll_fds.push_back({child.process->event_fd(), POLLIN, 0});
@@ -127,16 +125,8 @@ void Supervisor::WaitForEvent() {
 }
 
 void Supervisor::ReadProgress() {
-  std::array<char, 16384> read_buffer;
-  for (ssize_t bytes_read = 0;
-       (bytes_read = read(options_.progress_fd, read_buffer.data(), read_buffer.size())) > 0;) {
-    progress_buffer_.append(read_buffer.data(), static_cast<size_t>(bytes_read));
-    for (size_t end = 0; (end = progress_buffer_.find('\n')) != std::string::npos;
-         progress_buffer_.erase(0, end + 1)) {
-      OnProgressLine(progress_buffer_.substr(0, end));
-    }
-    if (progress_buffer_.size() > kMaxLineBytes) progress_buffer_.clear();
-  }
+  progress_lines_.Read(options_.progress_fd,
+                       [this](const std::string& line) { OnProgressLine(line); });
 }
 
 void Supervisor::OnProgressLine(const std::string& line) {
@@ -277,19 +267,30 @@ void Supervisor::OnExit(Child* child, const Exit& exit) {
 }
 
 void Supervisor::RestartOrEnd(Child* child, const Exit& exit) {
-  const std::string failure_text = Describe(failures_.back());
+  std::string failure_text = Describe(failures_.back());
   const bool would_recur = WouldRecur(failures_.back());
   const bool may_restart = child->member.job_waits && !would_recur && user_stop_.signal == 0 &&
                            !terminate_at_.has_value() && !end_report_.has_value();
-  if (may_restart && num_restarts_ < options_.max_restarts) {
-    ++num_restarts_;
+  // All that a host's connection has taken along comes back together.
+  const bool is_counted =
+      !exit.was_lost || std::none_of(children_.begin(), children_.end(), [&](const Child& other) {
+        return other.restart_at.has_value() && other.member.spec.host == child->member.spec.host;
+      });
+  if (may_restart && (!is_counted || num_restarts_ < options_.max_restarts)) {
+    child->is_restart_counted = is_counted;
+    if (is_counted) ++num_restarts_;
     child->restart_at =
         Now() + (exit.signal != 0 && !exit.was_lost ? Time(0) : options_.max_report_delay);
     return screen_.PrintLine(Cat(failure_text, "\n  it is started again (", num_restarts_, " of ",
                                  options_.max_restarts, ")"));
   }
+  const bool are_used_up = may_restart && options_.max_restarts > 0;
+  if (are_used_up)
+    failure_text +=
+        Cat("\n  it is not started again: all restarts (", num_restarts_, ") are used up");
   // After the first failure, a process that exited because another one was lost is not printed.
-  if (failures_.size() == 1 || exit.signal != 0 || exit.code != static_cast<int>(Code::kPeerLost))
+  if (are_used_up || failures_.size() == 1 || exit.signal != 0 ||
+      exit.code != static_cast<int>(Code::kPeerLost))
     screen_.PrintLine(failure_text);
   // No process can replace a member that would fail again, or the last worker.
   last_grace_ =
@@ -327,7 +328,7 @@ void Supervisor::EndWithin(Time grace) {
 void Supervisor::CancelRestarts() {
   for (Child& child : children_) {
     child.left_at.reset();
-    if (child.restart_at.has_value()) --num_restarts_;
+    if (child.restart_at.has_value() && child.is_restart_counted) --num_restarts_;
     child.restart_at.reset();
   }
 }

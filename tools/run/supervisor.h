@@ -38,6 +38,7 @@
 #include "tools/run/group_guard.h"
 #include "tools/run/process.h"
 #include "tools/run/program_output.h"
+#include "tools/run/progress_pipe.h"
 #include "tools/run/shard0_silence.h"
 #include "tools/run/verdict.h"
 
@@ -49,6 +50,7 @@ class Supervisor {
     ProcessSpec spec;
     bool is_worker = false;  // A tern_worker, or a program of the user's that takes part as one.
     bool job_waits = false;  // The job continues when this process is started again.
+    Time return_time{};      // How long it waits for that.
     // How long the other processes may take to end after they lost this one: if a new process could
     // replace it, and if none can.
     Time grace{}, grace_if_irreplaceable{};
@@ -57,8 +59,10 @@ class Supervisor {
   };
   struct Options {
     std::vector<Member> members;  // Shard 0 is the first.
-    uint32_t max_restarts = 0;    // The maximum number of restarts of all members together.
-    int progress_fd = -1;         // The non-blocking pipe to which shard 0 writes JSON lines.
+    // The maximum number of restarts of all members together. Those of a host whose connection is
+    // lost count as one.
+    uint32_t max_restarts = 0;
+    int progress_fd = -1;  // The non-blocking pipe to which shard 0 writes JSON lines.
     // How long shard 0 may take, after a process exited, to report that the job ended or has begun.
     Time max_report_delay{};
     // If the job has not begun after this time, the screen shows whom the processes wait for. By
@@ -81,8 +85,8 @@ class Supervisor {
   // destructor then kills the others.
   Status Run();
 
-  // To be called after Run: how the run ended, the last JSON line of shard 0, and how often members
-  // were restarted.
+  // To be called after Run: how the run ended, the last JSON line of shard 0, and how many restarts
+  // were counted (Options::max_restarts).
   Status verdict() const { return JudgeRun(failures_, end_report_, user_stop_); }
   const std::string& newest_progress() const { return newest_progress_; }
   uint32_t restarts() const { return num_restarts_; }
@@ -96,6 +100,7 @@ class Supervisor {
     bool is_expected_back = false;   // It was started again, and has not trained since.
     bool was_signalled = false;      // The supervisor told it to end, so its exit is no failure.
     std::optional<Time> restart_at;  // When it will be started again; empty: it will not be.
+    bool is_restart_counted = true;  // No other one brings this process back, too.
     // When a program that has exited with 0 counts as failed, unless the job ends before.
     std::optional<Time> left_at;
   };
@@ -137,7 +142,8 @@ class Supervisor {
   Shard0Silence silence_;
   std::unique_ptr<GroupGuard> guard_;  // Null if no member is a program of the user's.
   std::vector<Child> children_;        // They end before the guard.
-  std::string progress_buffer_, newest_progress_;
+  ProgressLines progress_lines_;
+  std::string newest_progress_;
   // By rank, of shard 0's newest report.
   std::vector<setup::ProgressUpdate::WorkerProcess> newest_processes_;
   std::vector<Failure> failures_;                    // The failures since the job last recovered.

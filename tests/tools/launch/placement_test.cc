@@ -3,6 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
+#include "common/base/text.h"
+
 namespace tern::tools {
 namespace {
 
@@ -39,6 +43,35 @@ TEST(Placement, AShardIsWhereItsAddressIs) {
   const auto unknown = PlaceShardsByAddress(JobWithServers({"10.0.0.1:1", "10.0.0.3:7"}), hosts);
   EXPECT_EQ(unknown.status().code(), Code::kUsage);
   EXPECT_THAT(unknown.status().message(), HasSubstr("servers[1].address: saw 10.0.0.3:7"));
+}
+
+TEST(Placement, ShardsGetOtherAddressesAndKeepAllOtherKeys) {
+  pb::Job job = JobWithServers({"127.0.0.1:1", "127.0.0.1:2"});
+  job.mutable_servers(1)->set_bind_host("0.0.0.0");
+  job.mutable_servers(1)->set_data_sockets(2);
+  job.mutable_servers(1)->add_data_ports(7501);
+  job.mutable_servers(1)->add_data_ports(7502);
+  job.mutable_servers(1)->set_send_mbit(25);
+  pb::Job placed = job;
+  SetServers({{"10.0.0.1", 5}, {"10.0.0.2", 6}, {"10.0.0.3", 7}}, &placed);
+  ASSERT_EQ(placed.servers_size(), 3);
+  for (int shard = 0; shard < 3; ++shard) {
+    pb::Server expected = job.servers(std::min(shard, 1));
+    expected.set_address(Cat("10.0.0.", shard + 1, ":", shard + 5));
+    EXPECT_EQ(placed.servers(shard).SerializeAsString(), expected.SerializeAsString()) << shard;
+  }
+  SetServers({{"::1", 5}}, &placed);
+  ASSERT_EQ(placed.servers_size(), 1);
+  EXPECT_EQ(placed.servers(0).address(), "[::1]:5");
+}
+
+TEST(Placement, AShardWithAnAddressThatOthersReachDoesNotBindLoopback) {
+  pb::Job job = JobWithServers({"127.0.0.1:1"});
+  job.mutable_servers(0)->set_bind_host("127.0.0.1");
+  SetServers({{"127.0.0.2", 5}}, &job);
+  EXPECT_EQ(job.servers(0).bind_host(), "127.0.0.1");
+  SetServers({{"10.0.0.1", 5}}, &job);
+  EXPECT_FALSE(job.servers(0).has_bind_host());
 }
 
 TEST(Placement, OnlyOtherAddressesThanLoopbackSayWhereShardsAre) {

@@ -195,6 +195,12 @@ TEST_F(ProcessTest, LastSentenceIsOtherwiseTheFailedCheckOrTheLastLine) {
   EXPECT_EQ(silent_process->LastSentence(), "");
 }
 
+TEST_F(ProcessTest, LastSentenceLacksTheCarriageReturnOfSsh) {
+  auto process = StartProcess(ShellSpec(R"(printf 'a: Permission denied (publickey).\r\n' >&2)"));
+  WaitForExit(*process);
+  EXPECT_EQ(process->LastSentence(), "a: Permission denied (publickey).");
+}
+
 TEST_F(ProcessTest, LastSentenceKeepsWhatItsProgramHasEscaped) {
   auto process = StartProcess(ShellSpec(R"(printf 'sh: it begins with "a\\x0a\033"\n' >&2)"));
   WaitForExit(*process);

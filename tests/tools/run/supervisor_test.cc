@@ -100,6 +100,52 @@ TEST_F(SupervisorTest, RestartsAProcessThatExitedWhileTheJobRuns) {
   EXPECT_THAT(out, HasSubstr("exited with code 75\n  it is started again (1 of 1)"));
 }
 
+TEST_F(SupervisorTest, SaysWhenAllRestartsAreUsedUp) {
+  AddMember("read word < $D/go; exit 75");
+  AddMember("if [ -e $D/lived ]; then echo go > $D/go; fi; touch $D/lived; exit 75");
+  options_.members[1].grace = options_.members[1].grace_if_irreplaceable = milliseconds(1);
+  const std::string out = RunSupervisor(1, milliseconds(20));
+  EXPECT_FALSE(verdict_.ok());
+  EXPECT_THAT(out, HasSubstr("\n  it is not started again: all restarts (1) are used up\n"));
+}
+
+// What a host's connection takes along: processes that are lost as soon as they are started.
+class LossyStarter final : public ProcessStarter {
+ public:
+  explicit LossyStarter(int num_losses) : num_losses_(num_losses) {}
+  Result<std::unique_ptr<MemberProcess>> Start(const ProcessSpec& spec) override {
+    if (spec.host.empty() || num_losses_ == 0) return local_.Start(spec);
+    --num_losses_;
+    return std::unique_ptr<MemberProcess>(std::make_unique<LostProcess>());
+  }
+
+ private:
+  class LostProcess final : public MemberProcess {
+    pid_t pid() const override { return 0; }
+    int event_fd() const override { return -1; }
+    std::optional<Exit> TryWait() override { return Exit{0, SIGKILL, true}; }
+    void Signal(int /*signal*/) override {}
+    std::string LastSentence() const override { return "node1: Connection refused"; }
+  };
+
+  LocalStarter local_;
+  int num_losses_;
+};
+
+TEST_F(SupervisorTest, TheProcessesOfALostHostTakeOneRestart) {
+  LossyStarter starter(3);
+  options_.starter = &starter;
+  AddMember(
+      Cat("until [ -e $D/0 -a -e $D/1 -a -e $D/2 ]; do sleep 0.01; done; ", kReportSuccessCommand));
+  for (int rank = 0; rank < 3; ++rank) {
+    AddMember(Cat("touch $D/", rank));
+    options_.members.back().spec.host = "node1";
+  }
+  const std::string out = RunSupervisor(1, milliseconds(200));
+  EXPECT_TRUE(verdict_.ok()) << out << verdict_.message();
+  EXPECT_EQ(restarts_, 1u);
+}
+
 TEST_F(SupervisorTest, SaysOnceThatARestartedWorkerTrainsAgain) {
   AddMember(Cat("read pid < $D/go\nsay \"$(cat $D/old)\"\n",
                 R"(for step in 0 7 8; do
