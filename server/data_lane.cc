@@ -119,7 +119,9 @@ void DataLane::Stop(protocol::Sends* sends) {
 void DataLane::OnMembers(const pb::Members& members, protocol::Sends* sends) {
   if ((shard_ == 0 || central_lane_ != nullptr) && !schedule_.has_value()) {
     auto schedule = update::Schedule::Make(setup_.job.train(), members.steps());
-    if (schedule.ok()) schedule_ = std::move(*schedule);
+    // Cannot fail: the job's schedule was checked when its file was read.
+    CHECK(schedule.ok()) << schedule.status().message();
+    schedule_ = std::move(*schedule);
   }
   if (AdoptRunAndBeginning(members)) state_machine().OnMembers(members, sends);
   UpdateLastStep();

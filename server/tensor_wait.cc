@@ -1,11 +1,13 @@
 #include "server/tensor_wait.h"
 
+#include <chrono>
 #include <optional>
 #include <string>
 #include <utility>
 
 #include "common/base/counters.h"
 #include "common/base/logging.h"
+#include "common/base/rate_limit.h"
 #include "common/base/text.h"
 #include "common/config/key_digests.h"
 #include "common/net/poller.h"
@@ -13,17 +15,25 @@
 #include "common/net/zap_handler.h"
 #include "common/protocol/members/control.h"
 #include "models/graph/tensor_table.h"
+#include "server/answer_limit.h"
 #include "server/bind_address.h"
 #include "server/control_options.h"
 #include "server/door.h"
+#include "server/frame_refusals.h"
 #include "setup/socket_limits.h"
 
 namespace tern::server {
 namespace {
 
+// How many messages are read before the next look at signals and the time.
+constexpr int kMaxMessages = 256;
+
 class TensorWait {
  public:
-  explicit TensorWait(const setup::Setup& setup) : setup_(setup), door_(registry_, 0) {}
+  explicit TensorWait(const setup::Setup& setup)
+      : setup_(setup),
+        door_(registry_, 0),
+        answer_limit_(registry_, 0, [this](net::PeerId peer) { socket_->Disconnect(peer); }) {}
 
   Status Bind(uint32_t shard, StopSignals& signals) {
     const Result<net::Address> address = AwaitBindAddress(setup_, shard, signals);
@@ -51,7 +61,9 @@ class TensorWait {
     for (const Time end = Now() + setup_.timings.start_timeout; Now() < end;) {
       TERN_RETURN_IF_ERROR(poller.Wait(std::chrono::milliseconds(100)));
       if (signals.TakeSignal() != 0) return signals.status();
-      while (const auto received = socket_->Receive()) {
+      for (int num_messages = 0; num_messages < kMaxMessages; ++num_messages) {
+        const auto received = socket_->Receive();
+        if (!received.has_value()) break;
         if (auto tensors = TensorsIn(*received)) return *std::move(tensors);
       }
     }
@@ -65,8 +77,15 @@ class TensorWait {
   // The table that a worker of this job has sent; nullopt if the message has none. A worker that is
   // not refused repeats its hello.
   std::optional<pb::TensorTable> TensorsIn(const net::ReceivedMessage& received) {
-    if (received.error.has_value() || !received.envelope.has_hello() || !door_.LetsIn(received))
+    if (received.error.has_value()) {
+      Answer(received.peer, frame_refusals_.Answer(*received.error, Now()));
       return std::nullopt;
+    }
+    if (!door_.LetsIn(received)) {
+      if (const auto answer = Door::AnswerTo(received)) Answer(received.peer, *answer);
+      return std::nullopt;
+    }
+    if (!received.envelope.has_hello()) return std::nullopt;
     pb::Hello hello = received.envelope.hello();
     if (hello.role() != pb::Hello::worker) return std::nullopt;
     hello.set_model_digest(setup_.hello.model_digest());  // This shard cannot know them yet.
@@ -80,11 +99,16 @@ class TensorWait {
       status = Status(Code::kMismatch, "the table of tensors in the peer's hello does not parse");
     if (status.ok()) status = models::TableOfTensors(tensors).status();
     if (status.ok()) return tensors;
-    LOG(WARNING) << "refused worker " << hello.rank() << ": " << status.message() << " " << for_log;
-    const protocol::Message refusal =
-        protocol::MakeRefusal(status.code(), status.message(), pb::Refuse::leave);
-    (void)socket_->Send(received.peer, refusal.head);
+    if (log_limiter_.Allow(Now()))
+      LOG(WARNING) << "refused worker " << hello.rank() << ": " << status.message() << " "
+                   << for_log;
+    Answer(received.peer,
+           protocol::MakeRefusal(status.code(), status.message(), pb::Refuse::leave));
     return std::nullopt;
+  }
+
+  void Answer(net::PeerId peer, const protocol::Message& message) {
+    if (answer_limit_.MayAnswer(peer, Now())) (void)socket_->Send(peer, message.head);
   }
 
   const setup::Setup& setup_;
@@ -93,6 +117,9 @@ class TensorWait {
   std::unique_ptr<net::ZapHandler> zap_handler_;  // outlives the socket
   std::unique_ptr<net::RouterSocket> socket_;
   Door door_;
+  FrameRefusals frame_refusals_;
+  AnswerLimit answer_limit_;
+  RateLimiter log_limiter_{3, std::chrono::seconds(1)};
 };
 
 }  // namespace

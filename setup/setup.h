@@ -79,9 +79,9 @@ Result<std::unique_ptr<Setup>> MakeSetup(const std::string& path,
 // The same for those who get the program's table later: a server, or the program itself.
 Result<std::unique_ptr<Setup>> MakeSetupWithoutTensors(const std::string& path,
                                                        const std::vector<std::string>& overrides);
+inline constexpr size_t kMaxTensorTableBytes = 1 << 20;  // of a program's table, serialized
 // Derives the table and the plan of a job from a program's `tensors`. kBadData if the table is not
 // valid.
-inline constexpr size_t kMaxTensorTableBytes = 1 << 20;  // serialized
 Status SetTensors(const pb::TensorTable& tensors, Setup* setup);
 
 // The job's train.freeze, as MakeParameterTable and the engine take it.

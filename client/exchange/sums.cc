@@ -218,6 +218,13 @@ Result<Sums::EncodedSum> Sums::GetEncodedSum(const protocol::Chunk& chunk,
     return leading_scalers.status();
   encoded_sum.sums = encoded_sum.sums.subspan(chunk.num_scalers * sizeof(float));
   const auto& shared_parts = plan.buckets[chunk.bucket].shared_parts;
+  // Store keeps no scalers of an answer that does not parse, and none are needed if no worker took
+  // part.
+  const bool needs_scalers = !plan.is_central && !answer.is_uncoded && !shared_parts.empty();
+  if (needs_scalers && scalers.empty()) {
+    return Status(Code::kMismatch, Cat("saw no valid scalers of bucket ", chunk.bucket,
+                                       ", expected ", shared_parts.size()));
+  }
   for (const uint32_t p : chunk.part_of_segment) {
     const auto shared_part = std::lower_bound(shared_parts.begin(), shared_parts.end(), p);
     const bool has_shared_scaler =

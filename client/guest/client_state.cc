@@ -1,6 +1,7 @@
 #include "client/guest/client_state.h"
 
-#include <cstdlib>
+#include <charconv>
+#include <system_error>
 #include <utility>
 
 #include "common/base/text.h"
@@ -19,7 +20,13 @@ Result<uint64_t> NumberIn(const tensors::Metadata& metadata, const char* name) {
   if (entry == metadata.end())
     return Status(Code::kBadData, Cat("the saved state of Tern: saw no ", name,
                                       "; give what was saved in this job, whole"));
-  return std::strtoull(entry->second.c_str(), nullptr, 10);
+  const std::string& text = entry->second;
+  uint64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error == std::errc() && end == text.data() + text.size() && number < setup::kUnknownSteps)
+    return number;
+  return Status(Code::kBadData, Cat("the saved state of Tern: saw ", Printable(text), " as ", name,
+                                    ", expected a number; give what was saved in this job"));
 }
 
 }  // namespace

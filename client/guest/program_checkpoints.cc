@@ -4,6 +4,7 @@
 #include <cstring>
 #include <optional>
 
+#include "common/base/logging.h"
 #include "common/base/text.h"
 #include "common/checkpoint/saved.h"
 
@@ -40,7 +41,11 @@ Status ProgramCheckpoints::Write(uint64_t step, uint64_t round,
   progress_.is_waiting_for_program = true;
   const std::optional<Bytes> state = tasks_.Save();
   progress_.is_waiting_for_program = false;
-  if (!state.has_value()) return Status(Code::kPeerLost, "the program has left the job");
+  if (!state.has_value()) {
+    Status status(Code::kPeerLost, "the program has left the job");
+    LOG(ERROR) << "no checkpoint of step " << step << ": " << status.message();
+    return status;
+  }
   std::vector<float> values = ValuesOf(*state);
   uint64_t num_bytes = state->size();
   SavedState with_state = extra;

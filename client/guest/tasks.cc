@@ -43,6 +43,7 @@ void Tasks::FinishTaken() {
 void Tasks::SetScore(const Score& score) {
   {
     const MutexLock lock(mutex_);
+    if (taken_.type != GuestTask::Type::kEvaluate) return;
     score_ = score;
     taken_ = GuestTask();
     is_done_ = true;

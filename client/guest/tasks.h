@@ -41,8 +41,8 @@ class Tasks {
   GuestTask taken() const;
   // The program has done what it took.
   void FinishTaken();
+  // Do nothing if the task that the program has is not kEvaluate, or kSave.
   void SetScore(const Score& score);
-  // Does nothing if the task that the program has is not kSave.
   void SetState(Bytes state);
 
   // --- The training thread.

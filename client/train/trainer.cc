@@ -83,7 +83,8 @@ Trainer::Trainer(const Dependencies& dependencies, update::Schedule schedule)
                deps_.progress,
                [this](const std::function<bool()>& is_done) { return WaitUntil(is_done); }},
       has_rounds_(deps_.setup.plan.has_rounds),
-      last_step_(has_rounds_ ? dependencies.steps : std::numeric_limits<uint64_t>::max()),
+      max_step_(has_rounds_ ? dependencies.steps : std::numeric_limits<uint64_t>::max()),
+      last_step_(max_step_),
       state_scalers_(sums_.SaveScalers(0)) {
   deps_.compute.SetAwaitProgram(
       [this](const std::function<bool()>& is_done) { return AwaitProgram(is_done); });
@@ -113,7 +114,9 @@ Status Trainer::Run() {
     const bool has_figures = status.ok() || has_last_evaluation_;
     deps_.port.Finish(status, has_figures ? figures_.newest_evaluation() : pb::Figures(),
                       has_rounds_ ? steps_done_ : 0);
-    if (!status.ok() || !ServeUntilJobEnds()) return status;
+    if (!status.ok()) return status;
+    const Status serve_status = ServeUntilJobEnds();
+    if (!pending_restart_.has_value()) return serve_status;
   }
 }
 
@@ -178,7 +181,8 @@ Status Trainer::TrainSteps() {
     {
       const TimeScope program_time(deps_.progress.compute_time);
       TERN_RETURN_IF_ERROR(AwaitProgram([this] {
-        if (save_is_wanted_ && !deps_.compute.HasSamples()) (void)WriteCheckpoint();
+        if (save_is_wanted_ && !deps_.compute.HasSamples())
+          (void)WriteCheckpoint();  // A write that fails is counted; a device fails again.
         return deps_.compute.HasSamples();
       }));
     }
@@ -208,16 +212,14 @@ Status Trainer::EndTogether() {
                            StepOfFigures(has_rounds_, steps_done_, deps_.steps));
 }
 
-bool Trainer::ServeUntilJobEnds() {
+Status Trainer::ServeUntilJobEnds() {
   while (std::optional<Event> event = AwaitEvent(deps_.events, deps_.progress)) {
-    if (std::holds_alternative<Ended>(*event)) return false;
-    if (std::holds_alternative<SnapshotWanted>(*event) && !SendState().ok()) return false;
-    if (std::holds_alternative<WentBack>(*event))
-      return !RestartFrom(std::get<WentBack>(*event)).ok();
-    if (std::holds_alternative<ResumeWanted>(*event))
-      return !RestartFrom(std::get<ResumeWanted>(*event)).ok();
+    if (std::holds_alternative<Ended>(*event)) return Ok();
+    if (std::holds_alternative<SnapshotWanted>(*event)) TERN_RETURN_IF_ERROR(SendState());
+    if (const auto* went_back = std::get_if<WentBack>(&*event)) return RestartFrom(*went_back);
+    if (const auto* resume = std::get_if<ResumeWanted>(&*event)) return RestartFrom(*resume);
   }
-  return false;
+  return Ok();
 }
 
 void Trainer::CopyScalers() {

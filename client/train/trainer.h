@@ -102,8 +102,9 @@ class Trainer {
   // Handles events until `is_done` returns true, or returns the error that ends the worker.
   Status WaitUntil(const std::function<bool()>& is_done);
   // The phase `serving`: sends State, because a worker that was lost near the end may still need
-  // it. Returns true if the job goes back, so that this worker must restart.
-  bool ServeUntilJobEnds();
+  // it. Returns an error if the state cannot be sent, and if the job goes back, so that this worker
+  // must restart: then pending_restart_ is set.
+  Status ServeUntilJobEnds();
   Status MakeAlgorithm();
   // Handles events until `is_done`, as WaitUntil, while a foreign program computes.
   Status AwaitProgram(const std::function<bool()>& is_done);
@@ -143,6 +144,8 @@ class Trainer {
   uint64_t stop_after_ = 0;      // the job's last round, if ReadyToTrain said so; else 0
   uint64_t save_after_ = 0;      // ReadyToTrain::checkpoint_after
   uint64_t requested_step_ = 0;  // the step after which a checkpoint was last asked for; 0: none
+  // By the job's length. Without rounds it is that of the workers' mean, and limits no worker.
+  const uint64_t max_step_;
   uint64_t last_step_;
   uint64_t run_ = 0;  // the random number that identifies this run of the job
   uint64_t steps_done_ = 0;

@@ -83,9 +83,9 @@ class Store {
   Store(Owner owner, NumKept num_kept, Storage& storage = Disk());
 
   // Scans the folder: removes incomplete files, checks the digest of every checkpoint, and makes
-  // those of a process that died durable. Returns
-  // a sentence for each checkpoint that cannot be used, with the reason. A missing folder has no
-  // checkpoints; a folder that cannot be read adds a RefusedCheckpoint with step 0.
+  // those of a process that died durable. Returns a sentence for each checkpoint that cannot be
+  // used, with the reason. A missing folder has no checkpoints; a folder that cannot be read adds a
+  // RefusedCheckpoint with step 0.
   std::vector<std::string> Open();
   // The complete checkpoints of this owner, by ascending step.
   const std::vector<Point>& points() const { return points_; }

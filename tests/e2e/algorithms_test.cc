@@ -7,6 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "common/base/text.h"
 #include "tests/e2e/job_fixture.h"
 
 namespace tern::e2e {
@@ -142,23 +143,26 @@ TEST(Counted, EveryPushHasAStalenessWithinTheBoundOfSsp) {
 }
 
 // Worker 0 is slow, so worker 1 does most of the steps. The job's step is their mean, also where
-// the evaluation says after which step it was.
+// the evaluation says after which step it was, and in a job that goes on.
 TEST(Counted, WithoutRoundsTheStepIsTheMeanOfTheWorkers) {
-  TestJob job({.workers = 2, .steps = 24});
-  std::vector<std::string> arguments =
-      ArgumentsFor({"train.algorithm=asgd", "exchange.codec=fp32"});
-  arguments.insert(arguments.begin(),
-                   {"run", job.job_file(), "--fail", "worker.0:thread.compute=delay:0.03"});
-  TestProgram& run = job.StartTern(arguments);
-  ASSERT_EQ(run.Wait(), 0) << run.err();
-  EXPECT_EQ(job.Output("summary.json")["rounds"], 24);
-  const uint64_t slow = job.Output("worker.0.json")["job_step"],
-                 fast = job.Output("worker.1.json")["job_step"];
-  EXPECT_LT(slow, 24u);
-  EXPECT_GT(fast, 24u);
-  EXPECT_GE(slow + fast, 48u);
-  EXPECT_THAT(ReadFile(job.output_dir() + "/curve.csv"), HasSubstr("\n24,"));
-  EXPECT_THAT(job.Log("worker", 0), HasSubstr("after step 24: test accuracy"));
+  TestJob job({.workers = 2, .steps = 24, .yaml = "checkpoints: {every_steps: 8}\n"});
+  for (const uint64_t steps : {24u, 60u}) {
+    SCOPED_TRACE(steps);
+    std::vector<std::string> arguments =
+        ArgumentsFor({"train.algorithm=asgd", "exchange.codec=fp32", Cat("train.steps=", steps)});
+    arguments.insert(arguments.begin(),
+                     {"run", job.job_file(), "--fail", "worker.0:thread.compute=delay:0.03"});
+    TestProgram& run = job.StartTern(arguments);
+    ASSERT_EQ(run.Wait(), 0) << run.err();
+    EXPECT_EQ(job.Output("summary.json")["rounds"], steps);
+    const uint64_t slow = job.Output("worker.0.json")["job_step"],
+                   fast = job.Output("worker.1.json")["job_step"];
+    EXPECT_LT(slow, steps);
+    EXPECT_GT(fast, steps);
+    EXPECT_GE(slow + fast, 2 * steps);
+    EXPECT_THAT(ReadFile(job.output_dir() + "/curve.csv"), HasSubstr(Cat("\n", steps, ",")));
+    EXPECT_THAT(job.Log("worker", 0), HasSubstr(Cat("after step ", steps, ": test accuracy")));
+  }
 }
 
 // Each worker owns a third of 241 images, so in the last step of an epoch some have no samples.

@@ -6,6 +6,7 @@
 #include <zmq.h>
 
 #include <cstring>
+#include <fstream>
 #include <limits>
 #include <memory>
 #include <string>
@@ -252,9 +253,8 @@ TEST_P(Floods, OfHellosCostTheServerNeitherMemoryNorDisk) {
 INSTANTIATE_TEST_SUITE_P(Each, Floods, testing::Values("loopback", "none"),
                          [](const auto& info) { return std::string(info.param); });
 
-TEST(Version, AnotherOneIsRefusedByTheServerWhichNamesBoth) {
-  TestJob job;
-  job.StartServer(0);
+// Server 0 of the job, which has been started, must refuse a hello of wire version 7.
+void ExpectRefusesAnotherVersion(const TestJob& job) {
   Stranger peer(job.port(0));
   pb::Envelope hello;
   hello.mutable_hello()->set_job("test");
@@ -266,6 +266,22 @@ TEST(Version, AnotherOneIsRefusedByTheServerWhichNamesBoth) {
   EXPECT_THAT(
       answer->refuse().sentence(),
       AllOf(HasSubstr("wire version 7"), HasSubstr(Cat("wire version ", net::kWireVersion))));
+}
+
+TEST(Version, AnotherOneIsRefusedByTheServerWhichNamesBoth) {
+  TestJob job;
+  job.StartServer(0);
+  ExpectRefusesAnotherVersion(job);
+}
+
+// In a job of programs, the server does not know the tensors before the first has come.
+TEST(Version, AnotherOneIsRefusedBeforeTheTensorsAreKnown) {
+  TestJob job;
+  std::ofstream(job.job_file()) << "name: programs\noutput_dir: " << job.output_dir()
+                                << "\nservers: [{address: \"127.0.0.1:" << job.port(0)
+                                << "\"}]\nworkers: {count: 2}\ntrain: {compute: client}\n";
+  job.StartServer(0);
+  ExpectRefusesAnotherVersion(job);
 }
 
 // Answers every message to a port in wire version 7 until `worker` has ended. Returns the worker's

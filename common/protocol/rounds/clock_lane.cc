@@ -141,7 +141,7 @@ void ClockLane::OnContribution(Peer from, Kind kind, const pb::Contribution& c,
   const Cell cell_name{kind, c.bucket(), c.chunk()};
   const bool must_check_incarnation = state_.options.safeguards.fence_incarnations;
   LaneMember* member = state_.members.FindMember(c.rank(), c.incarnation(), must_check_incarnation);
-  if (member == nullptr || (must_check_incarnation && member->incarnation == 0)) {
+  if (member == nullptr) {
     ++state_.counters.fenced;
     out->push_back(Refuse(from, kNotAllowed,
                           ToString(cell_name, c) + " came from an incarnation of rank " +

@@ -48,11 +48,11 @@ bool AwaitsARank(const RoundLaneState& lane, const RoundSlot& slot) {
   return false;
 }
 
-// Whether a checkpoint of all daemons was asked for, and the outcome of `round` must name the round
-// after which they write it: lane->checkpoint_round, which is set here. As for the last round, no
-// worker can be beyond that round, so each marks its push of it, from which the other lanes learn
-// it in time. If a regular checkpoint is due within a few rounds, that one serves: checkpoints
-// closer than a window could push each other out before all daemons have one in common.
+// After a request for a checkpoint of all daemons, sets lane->checkpoint_round, which the outcome
+// of `round` names: a window ahead, because no worker is beyond that. Each worker marks its push of
+// that round, from which the other lanes learn it in time. Returns false if a regular checkpoint
+// comes within a few rounds, which then serves: checkpoints closer than a window could push each
+// other out before all daemons have one in common.
 bool DecidesCheckpoint(uint64_t round, RoundLaneState* lane) {
   if (!lane->checkpoint_requested || round <= lane->checkpoint_round) return false;
   lane->checkpoint_requested = false;

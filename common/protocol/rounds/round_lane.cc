@@ -35,8 +35,8 @@ std::optional<uint64_t> AppliedBy(const pb::Contribution& c) {
   }
 }
 
-// Those who contribute have applied what the message says. `sender` sends it. Returns whether all
-// of them are members.
+// Records, for each contributor, the applied round that the message reports. `sender` sent the
+// message. Returns whether all of them are members.
 bool SetAppliedOfContributors(const pb::Contribution& c, LaneMember* sender, LaneMembers* members) {
   const uint64_t applied = *AppliedBy(c);
   if (!IsPartialSum(c)) LaneMembers::SetApplied(sender, applied);

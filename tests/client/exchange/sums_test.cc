@@ -73,6 +73,22 @@ TEST(Sums, HasARoundWithoutContributors) {
   EXPECT_EQ(num_elements, 0u);
 }
 
+// A worker that skips the round has no other way to see it.
+TEST(Sums, RefuseScalersThatDoNotParse) {
+  const auto job = SmallJob();
+  Sums sums(*job);
+  PutZeroSums(*job, 1, 2, &sums);
+  for (uint32_t b = 0; b < job->plan.buckets.size(); ++b) {
+    sums.Store(
+        MakeAnswer({protocol::Kind::kScale, b, 0}, 1, 2, Bytes::Own(std::string("no scalers"))));
+  }
+  ASSERT_TRUE(sums.HasAnswers(1));
+  const Status status = sums.Decode(1, [](uint32_t, uint64_t, std::span<const float>) {});
+  EXPECT_EQ(status.code(), Code::kMismatch);
+  EXPECT_NE(status.message().find("saw no valid scalers of bucket 0"), std::string::npos)
+      << status.message();
+}
+
 TEST(Sums, RefuseMoreContributorsThanWorkers) {
   const auto job = SmallJob();
   Sums sums(*job);

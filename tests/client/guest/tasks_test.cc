@@ -56,6 +56,7 @@ TEST(Tasks, AStateIsSavedAndLoaded) {
   tasks.SetState(Bytes::Own(std::string("nobody has asked")));
   std::thread program([&] {
     EXPECT_EQ(tasks.Next(seconds(60))->type, Type::kSave);
+    tasks.SetScore({.loss = 1, .samples = 1});  // Nobody has asked for that, either.
     tasks.SetState(Bytes::Own(std::string("state")));
     const Result<GuestTask> load = tasks.Next(seconds(60));
     EXPECT_EQ(load->type, Type::kLoad);
