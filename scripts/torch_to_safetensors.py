@@ -13,6 +13,9 @@ import sys
 import torch
 
 
+_NAMES = ("state_dict", "model", "model_state_dict")
+
+
 def save(path, tensors, metadata=None):
     """Writes {name: tensor} in the given order. `metadata`: {text: text}."""
     header, parts, at = {}, [], 0
@@ -32,8 +35,11 @@ def save(path, tensors, metadata=None):
 
 
 def weights_of(state):
-    """Returns the tensors of a state dict that Tern stores. A checkpoint may contain the state dict as `state_dict`."""
-    state = state.get("state_dict", state)
+    """Returns the tensors of a state dict that Tern stores. A checkpoint may contain it under a key of _NAMES."""
+    state = next((state[name] for name in _NAMES if isinstance(state.get(name), dict)), state)
+    others = [name for name, value in state.items() if not isinstance(value, torch.Tensor)]
+    if others:
+        sys.exit(f"saw {', '.join(map(str, others[:5]))} in place of tensors; expected a state dict, or one under {', '.join(_NAMES)}")
     prefix = "module." if all(name.startswith("module.") for name in state) else ""
     return {name.removeprefix(prefix): tensor for name, tensor in state.items() if not name.endswith("num_batches_tracked")}
 

@@ -23,8 +23,13 @@ struct ChosenModel {
   uint32_t side = 0;
 };
 
+// Whether the images are like those of MNIST, which LeNet takes as they are.
+bool AreLikeMnist(const ImageFacts& facts) {
+  return facts.channels == 1 && facts.common_size == data::Size{28, 28};
+}
+
 ChosenModel ChooseModel(const ImageFacts& facts) {
-  if (facts.channels == 1 && facts.common_size == data::Size{28, 28}) return {"lenet", 28};
+  if (AreLikeMnist(facts)) return {"lenet", 28};
   if (facts.shorter_side <= 40) return {"resnet20", 32};
   if (facts.shorter_side <= 100) return {"resnet18_v2", 64};
   return {"resnet18_v2", 224};
@@ -68,7 +73,7 @@ std::string NameFor(const std::string& folder) {
 }
 
 std::string AugmentationText(const ImageFacts& facts, uint32_t side) {
-  if (facts.common_size == data::Size{28, 28}) return "";  // A mirror would make other letters.
+  if (AreLikeMnist(facts)) return "";  // A mirror would make other letters.
   const std::string start = Cat("  augmentation: {height: ", side, ", width: ", side);
   const std::string end = ", random_crop: true, mirror: true}\n";
   const std::string comment =

@@ -132,11 +132,6 @@ Status FolderDataset::Scan(uint64_t limit, uint32_t threads, const ReadOptions& 
   if (limit > 0 && limit < count()) {
     labels.resize(limit);
     files.resize(limit);
-    const std::set<uint32_t> labels_seen(labels.begin(), labels.end());
-    if (labels_seen.size() < classes) {
-      ReportWarning(options.warn, Cat(root, ": the first ", limit, " images belong to only ",
-                                      labels_seen.size(), " of ", classes, " classes"));
-    }
   }
   const uint64_t image_count = count();
   sizes.resize(image_count);

@@ -140,6 +140,15 @@ TEST(Init, TrainsAFolderOfColoredImages) {
   EXPECT_THAT(run.out(), HasSubstr("test accuracy"));
 }
 
+// As large as those of MNIST, but not gray.
+TEST(Init, ResizesSmallColoredImages) {
+  TestJob job;
+  const std::string folder = WriteFolder(job, 28, 28, 2, [](uint32_t label, uint32_t channel) {
+    return static_cast<uint8_t>(60 * channel + 100 * label);
+  });
+  EXPECT_EQ(InitializedJob(&job, folder).data().augmentation().height(), 32u);
+}
+
 TEST(Init, TakesAPackedFileForItsFolder) {
   TestJob job;
   const std::string packed = job.folder() + "/packed";

@@ -105,7 +105,7 @@ TEST_F(FolderTest, WarnsIfTheLimitLeavesOutClasses) {
   data_.set_train_limit(4);
   ASSERT_EQ((*ReadSplit())->count(), 4u);
   EXPECT_THAT(warnings_,
-              ElementsAre(HasSubstr("the first 4 images belong to only 2 of 3 classes")));
+              ElementsAre(HasSubstr("the first 4 training images belong to only 2 of 3 classes")));
 }
 
 TEST_F(FolderTest, ReportsProgress) {

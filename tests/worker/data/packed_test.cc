@@ -142,6 +142,13 @@ TEST_F(PackedTest, RefusesATestSetOfOtherClasses) {
 TEST_F(PackedTest, KeepsTheFirstImagesUpToTheLimit) {
   data_.set_train_limit(2);
   EXPECT_THAT((*ReadPacked())->labels, ElementsAre(0, 1));
+  // They lie class by class, as in a folder.
+  data_.set_train_limit(1);
+  std::vector<std::string> warnings;
+  ReadOptions options;
+  options.warn = [&](const std::string& sentence) { warnings.push_back(sentence); };
+  ASSERT_TRUE(ReadDataset(data_, Split::kTrain, options).ok());
+  EXPECT_THAT(warnings, ElementsAre(HasSubstr("the first 1 training images belong to only 1 of")));
 }
 
 TEST_F(PackedTest, StoresPixelsToo) {
