@@ -133,7 +133,8 @@ void Supervisor::OnProgressLine(const std::string& line) {
   const std::optional<setup::ProgressUpdate> update = setup::ParseProgressUpdate(line);
   if (!update.has_value()) return;
   newest_progress_ = line;
-  newest_processes_ = update->processes;
+  newest_update_ = *update;
+  for (Failure& failure : failures_) LearnProgramPid(*update, Now(), &failure);
   AnnounceReturns(*update);
   if (update->has_ended) {
     silence_.Cease();
@@ -179,14 +180,13 @@ void Supervisor::OnJobEnd(const setup::ProgressUpdate& update) {
   end_report_ = update;
   for (Child& child : children_) child.left_at.reset();
   if (update.num_present != update.num_workers) return;
-  // All workers were present when the job ended. So a worker that failed did so after the end, even
-  // if its exit was seen before shard 0's report; unless a user has replaced it meanwhile.
+  // All workers were there at the end. So one that failed did so later, unless it was replaced.
   for (Failure& failure : failures_) {
-    failure.job_was_over |=
-        std::any_of(children_.begin(), children_.end(), [&](const Child& child) {
-          return child.rank.has_value() && !child.is_running &&
-                 child.process->pid() == failure.pid && !WasReplaced(failure, *child.rank, update);
-        });
+    const auto is_last = [&](const Child& child) {
+      return child.rank == failure.rank && !child.is_running &&
+             child.process->pid() == failure.pid && !WasReplaced(failure, update);
+    };
+    failure.job_was_over |= std::any_of(children_.begin(), children_.end(), is_last);
   }
 }
 
@@ -243,9 +243,9 @@ void Supervisor::AddFailure(Child* child, const Exit& exit, const std::string& s
   newest_loss_at_ = Now();
   const ProcessSpec& spec = child->member.spec;
   failures_.push_back({spec.name, spec.host, child->process->pid(), exit, sentence,
-                       spec.stderr_path, end_report_.has_value(), spec.is_users_program});
-  if (spec.is_users_program && child->rank.value_or(SIZE_MAX) < newest_processes_.size())
-    failures_.back().program_pid = newest_processes_[*child->rank].pid;
+                       spec.stderr_path, end_report_.has_value(), spec.is_users_program, 0,
+                       child->rank.value_or(SIZE_MAX), newest_loss_at_});
+  LearnProgramPid(newest_update_, newest_loss_at_, &failures_.back());
   RestartOrEnd(child, exit);
 }
 

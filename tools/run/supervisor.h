@@ -144,8 +144,7 @@ class Supervisor {
   std::vector<Child> children_;        // They end before the guard.
   ProgressLines progress_lines_;
   std::string newest_progress_;
-  // By rank, of shard 0's newest report.
-  std::vector<setup::ProgressUpdate::WorkerProcess> newest_processes_;
+  setup::ProgressUpdate newest_update_;              // What is in newest_progress_.
   std::vector<Failure> failures_;                    // The failures since the job last recovered.
   std::optional<setup::ProgressUpdate> end_report_;  // Shard 0's report that the job ended.
   bool job_has_begun_ = false;  // All workers were present, or the job made progress.

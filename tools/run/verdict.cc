@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 
 #include "common/base/text.h"
 
@@ -66,7 +67,16 @@ bool WouldRecur(const Failure& failure) {
   return HasReasonCode(exit) && IsLasting(static_cast<Code>(exit.code));
 }
 
-bool WasReplaced(const Failure& failure, size_t rank, const setup::ProgressUpdate& report) {
+void LearnProgramPid(const setup::ProgressUpdate& report, Time now, Failure* failure) {
+  constexpr Time kSoon = std::chrono::seconds(2);
+  if (!failure->is_users_program || failure->program_pid != 0 || now > failure->seen_at + kSoon)
+    return;
+  if (failure->rank < report.processes.size())
+    failure->program_pid = report.processes[failure->rank].pid;
+}
+
+bool WasReplaced(const Failure& failure, const setup::ProgressUpdate& report) {
+  const size_t rank = failure.rank;
   const uint64_t pid = rank < report.processes.size() ? report.processes[rank].pid : 0;
   return pid != 0 && pid != static_cast<uint64_t>(failure.pid) && pid != failure.program_pid;
 }

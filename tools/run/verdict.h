@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "common/base/clock.h"
 #include "common/base/status.h"
 #include "setup/report.h"
 #include "tools/run/process.h"
@@ -26,16 +27,21 @@ struct Failure {
   // Whether it is a program of the user's, whose codes Tern does not know. With the code 0, it left
   // the job too early.
   bool is_users_program = false;
-  // Of a program of the user's: the process that trained, by the newest report of shard 0 before
-  // the failure, which may be one that the program has started. 0: none.
+  // Of a program of the user's: the process that trained, which may be one that the program has
+  // started (LearnProgramPid). 0: not known.
   uint64_t program_pid = 0;
+  size_t rank = SIZE_MAX;  // Of a worker.
+  Time seen_at{};
 };
+// Sets program_pid, if it is not known, from a report of shard 0 that came before the failure or so
+// soon after it that no user can have replaced the program. Short jobs make no report before.
+void LearnProgramPid(const setup::ProgressUpdate& report, Time now, Failure* failure);
 // Returns whether the exit code of one of Tern's programs tells why it failed.
 bool HasReasonCode(const Exit& exit);
 // Returns whether a restarted process would fail the same way.
 bool WouldRecur(const Failure& failure);
-// Whether worker `rank`, which has failed, was another process when shard 0 made this report.
-bool WasReplaced(const Failure& failure, size_t rank, const setup::ProgressUpdate& report);
+// Whether the worker that has failed was another process when shard 0 made this report.
+bool WasReplaced(const Failure& failure, const setup::ProgressUpdate& report);
 // Returns a text such as "worker 1 (process 4711) was killed by signal 9 (Killed)", followed by the
 // error sentence of the process.
 std::string Describe(const Failure& failure);
