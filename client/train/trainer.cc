@@ -311,9 +311,8 @@ Status Trainer::HandleEvent(Event event) {
 Status Trainer::OnAnswer(const Answer& answer) {
   if (answer.cell.kind == protocol::Kind::kFigures) {
     has_figures_answer_ = true;
-    TERN_RETURN_IF_ERROR(
-        figures_.OnAnswer(answer, StepOfFigures(has_rounds_, steps_done_, deps_.steps)));
     const uint64_t step = StepOfFigures(has_rounds_, steps_done_, deps_.steps);
+    TERN_RETURN_IF_ERROR(figures_.OnAnswer(answer, step));
     if (deps_.observer != nullptr && figures_.HasLowestRank() &&
         answer.cell.chunk == protocol::kEvaluate)
       deps_.observer->OnEvaluation(step, figures_.newest_evaluation());

@@ -301,6 +301,17 @@ TEST_F(SupervisorTest, AFailureSeenBeforeTheEndOfTheJobFailsTheRunUnlessTheJobLo
   }
 }
 
+// The job is so short that shard 0 first reports at its end which process of the program trained.
+TEST_F(SupervisorTest, AFailureOfAProgramAtTheEndOfAShortJobFailsTheRun) {
+  AddMember(Cat("read pid < $D/go; while [ -e /proc/$pid ]; do sleep 0.01; done\n",
+                R"(say '{"event":"ended","code":0,"sentence":"","rounds":5,"samples":5,)",
+                R"("workers":1,"present":1,"processes":[{"step":5,"pid":11}]}')"));
+  AddMember("echo $$ > $D/go; exit 9");
+  options_.members[1].spec.is_users_program = true;
+  RunSupervisor(0, seconds(60));
+  EXPECT_EQ(static_cast<int>(verdict_.code()), 9) << verdict_.message();
+}
+
 TEST_F(SupervisorTest, AFailureOfAWorkerThatAUserHasReplacedDoesNotFailTheRun) {
   // A worker is its own process, or one that a program of the user's has started (process 11); its
   // replacement is process 99.
