@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "client/train/compute.h"
+#include "common/base/text.h"
 #include "worker/data/prefetcher.h"
 #include "worker/net_compute.h"
 
@@ -76,7 +77,7 @@ Result<engine::Score> Evaluator::Run(uint32_t part, uint32_t num_parts,
   for (uint64_t begin = range.begin; begin < range.end; begin += batch_) {
     const Result<const data::Batch*> batch = prefetcher.Next();
     if (!batch.ok()) return batch.status();
-    TERN_RETURN_IF_ERROR(net_->Run(**batch, scores, &score));
+    if (!(*batch)->labels.empty()) TERN_RETURN_IF_ERROR(net_->Run(**batch, scores, &score));
     for (size_t n = 0; confusion != nullptr && n < (*batch)->labels.size(); ++n) {
       const auto row = scores.begin() + static_cast<ptrdiff_t>(n * classes_);
       // If several classes have the largest score, the first of them is predicted.
@@ -85,6 +86,10 @@ Result<engine::Score> Evaluator::Run(uint32_t part, uint32_t num_parts,
     }
     progress_.num_evaluated += std::min<uint64_t>(batch_, range.end - begin);
     progress_.CountAdvance();
+  }
+  if (score.samples == 0 && range.begin < range.end) {
+    return Status(Code::kBadData, Cat("all test images from ", range.begin, " to ", range.end - 1,
+                                      " are damaged; expected one that can be decoded"));
   }
   return score;
 }

@@ -41,7 +41,7 @@ class Evaluator {
   // Evaluates part number `part` (from 0) of the `num_parts` nearly equal parts of the test set.
   // Returns the sum of the losses and the numbers of correct samples. If `confusion` is not null,
   // overwrites it with a [classes, classes] matrix of counts: row = label, column = predicted
-  // class. kBadData if more images are damaged than the job allows.
+  // class. Damaged images are left out. kBadData if they are more than the job allows, or all.
   Result<engine::Score> Run(uint32_t part, uint32_t num_parts,
                             client::Confusion* confusion = nullptr);
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
+#include <limits>
 #include <memory>
 #include <utility>
 
@@ -39,17 +40,24 @@ struct ChannelSums {
 
 // Sets the facts that the pixels show.
 Status LookAtPixels(const data::Dataset& dataset, ImageFacts* facts) {
-  facts->decoded_count = std::min(dataset.count(), kMaxDecodedImages);
+  const uint64_t num_looked_at = std::min(dataset.count(), kMaxDecodedImages);
   ChannelSums channels(dataset.channels);
   std::vector<uint32_t> shorter_sides;
   bool are_gray = dataset.channels == 3;
   data::Image image;
-  for (uint64_t k = 0; k < facts->decoded_count; ++k) {
-    TERN_RETURN_IF_ERROR(dataset.Decode(k * dataset.count() / facts->decoded_count, &image));
+  for (uint64_t k = 0; k < num_looked_at; ++k) {
+    const uint64_t index = k * dataset.count() / num_looked_at;
+    if (const Status decode_status = dataset.Decode(index, &image); !decode_status.ok()) {
+      TERN_RETURN_IF_ERROR(dataset.damaged_images->Add(dataset.NameOf(index), decode_status));
+      continue;
+    }
+    ++facts->decoded_count;
     channels.Add(image);
     are_gray = are_gray && IsGray(image);
     shorter_sides.push_back(std::min(image.height, image.width));
   }
+  if (facts->decoded_count == 0)
+    return Status(Code::kBadData, Cat(dataset.NameOf(0), " and all other images are damaged"));
   const auto middle = shorter_sides.begin() + static_cast<ptrdiff_t>(shorter_sides.size() / 2);
   std::nth_element(shorter_sides.begin(), middle, shorter_sides.end());
   facts->shorter_side = *middle;
@@ -95,7 +103,9 @@ Result<pb::Data> FindImages(const std::string& path) {
                     "data_batch_1.bin or train.bin there; docs/DATA.md describes the formats"));
 }
 
-Result<ImageFacts> LookAtImages(const pb::Data& data) {
+Result<ImageFacts> LookAtImages(const pb::Data& images) {
+  pb::Data data = images;
+  data.set_max_corrupt(std::numeric_limits<uint64_t>::max());
   data::ReadOptions options;
   options.warn = [](const std::string& sentence) {
     std::fprintf(stderr, "tern: %s\n", sentence.c_str());
@@ -112,6 +122,8 @@ Result<ImageFacts> LookAtImages(const pb::Data& data) {
   facts.classes = std::max({(*train)->classes, (*test)->classes, 2u});
   facts.common_size = {(*train)->height, (*train)->width};
   TERN_RETURN_IF_ERROR(LookAtPixels(**train, &facts));
+  facts.damaged_count =
+      std::max((*train)->damaged_images->count(), (*test)->damaged_images->count());
   return facts;
 }
 

@@ -18,6 +18,7 @@ struct ImageFacts {
   uint32_t channels = 0, classes = 0;
   uint64_t train_count = 0, test_count = 0;
   uint64_t decoded_count = 0;           // of the training images
+  uint64_t damaged_count = 0;           // of the set that has more of them, as far as it was read
   uint32_t shorter_side = 0;            // in pixels: the median of the decoded images
   data::Size common_size = {};          // of all training images; 0 if sizes differ
   std::vector<double> mean, deviation;  // by channel, of the decoded images' values from 0 to 1
@@ -27,7 +28,8 @@ struct ImageFacts {
 // it is a file. kBadData if there are no images in a known format.
 Result<pb::Data> FindImages(const std::string& path);
 
-// Reads the training and the test set. Prints warnings to stderr. kBadData as ReadDataset says.
-Result<ImageFacts> LookAtImages(const pb::Data& data);
+// Reads the training and the test set. Prints warnings to stderr, and leaves out damaged images.
+// kBadData as ReadDataset says.
+Result<ImageFacts> LookAtImages(const pb::Data& images);
 
 }  // namespace tern::tools

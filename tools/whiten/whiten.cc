@@ -61,7 +61,7 @@ Result<std::vector<float>> WeightsOf(const setup::Setup& setup, const pb::ConvDe
   for (uint64_t i = 0; i < *num_images; ++i) {
     const uint64_t index = i * count / *num_images;
     TERN_RETURN_IF_ERROR((*samples)->FillFloats({0, index}, &scratch, image.data(), &label));
-    whitening.Add(image, size.height, size.width);
+    if (label != data::Samples::kLeftOut) whitening.Add(image, size.height, size.width);
   }
   auto weights = whitening.Weights(conv.outputs());
   return weights.ok() ? std::move(weights) : weights.status().Within(job.data().dir());

@@ -125,7 +125,30 @@ struct Prefetcher::Impl {
     mutex.Lock();
     if (pending->fill_status.ok()) pending->fill_status = fill_status;
     pending->num_done += end - begin;
-    if (pending->is_complete()) batch_ready.NotifyOne();
+    if (!pending->is_complete()) return;
+    RemoveLeftOut(&pending->batch);
+    batch_ready.NotifyOne();
+  }
+
+  // Removes the images that Samples left out: the images behind them move up.
+  void RemoveLeftOut(Batch* batch) const {
+    const size_t size = samples.image_size();
+    const auto move_up = [size](auto& pixels, size_t from, size_t to) {
+      std::copy_n(pixels.begin() + static_cast<ptrdiff_t>(from * size), size,
+                  pixels.begin() + static_cast<ptrdiff_t>(to * size));
+    };
+    size_t num_kept = 0;
+    for (size_t i = 0; i < batch->labels.size(); ++i) {
+      if (batch->labels[i] == Samples::kLeftOut) continue;
+      if (num_kept != i) {
+        batch->labels[num_kept] = batch->labels[i];
+        if (!fills_bytes) move_up(batch->images, i, num_kept);
+        if (fills_bytes) move_up(batch->bytes, i, num_kept);
+        if (fills_bytes) batch->draws[num_kept] = batch->draws[i];
+      }
+      ++num_kept;
+    }
+    batch->labels.resize(num_kept);
   }
 
   const Samples& samples;

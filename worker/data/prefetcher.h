@@ -19,7 +19,8 @@ struct Batch {
   std::vector<float> images;
   std::vector<uint8_t> bytes;
   std::vector<kernels::PixelDraws> draws;
-  std::vector<uint32_t> labels;  // [n]; empty if this worker has no samples in the step.
+  // [n]; empty if this worker has no samples in the step. Damaged test images are left out.
+  std::vector<uint32_t> labels;
 };
 
 // A function that page-locks memory, for fast copies to a device, until the returned handle is

@@ -11,7 +11,7 @@ Result<std::unique_ptr<Samples>> Samples::Make(std::unique_ptr<const Dataset> da
                                                const pb::Data& data, uint64_t seed, Split split) {
   Result<Augmenter> augmenter = Augmenter::Make(data, seed, split, dataset->channels);
   if (!augmenter.ok()) return augmenter.status();
-  std::unique_ptr<Samples> samples(new Samples(std::move(dataset), std::move(*augmenter)));
+  std::unique_ptr<Samples> samples(new Samples(std::move(dataset), std::move(*augmenter), split));
   TERN_RETURN_IF_ERROR(samples->SetSize());
   return samples;
 }
@@ -41,13 +41,14 @@ Status Samples::SetSize() {
   return Ok();
 }
 
-Result<Augmenter::SampleId> Samples::Decode(const Augmenter::SampleId& sample,
-                                            Scratch* scratch) const {
+Result<std::optional<Augmenter::SampleId>> Samples::Decode(const Augmenter::SampleId& sample,
+                                                           Scratch* scratch) const {
   for (uint64_t tries = 0; tries < count(); ++tries) {
     const uint64_t index = (sample.index + tries) % count();
     const Status decode_status = dataset_->Decode(index, &scratch->image);
-    if (decode_status.ok()) return Augmenter::SampleId{sample.epoch, index};
+    if (decode_status.ok()) return std::optional(Augmenter::SampleId{sample.epoch, index});
     TERN_RETURN_IF_ERROR(dataset_->damaged_images->Add(dataset_->NameOf(index), decode_status));
+    if (split_ == Split::kTest) return std::optional<Augmenter::SampleId>();
   }
   return Status(Code::kBadData, Cat(dataset_->NameOf(0), " and all other images are damaged"));
 }
@@ -56,8 +57,9 @@ Status Samples::FillFloats(const Augmenter::SampleId& sample, Scratch* scratch, 
                            uint32_t* label) const {
   const auto decoded_sample = Decode(sample, scratch);
   if (!decoded_sample.ok()) return decoded_sample.status();
-  *label = dataset_->labels[decoded_sample->index];
-  augmenter_.Apply(scratch->image, *decoded_sample, &scratch->workspace, out);
+  *label = LabelOf(*decoded_sample);
+  if (!decoded_sample->has_value()) return Ok();
+  augmenter_.Apply(scratch->image, **decoded_sample, &scratch->workspace, out);
   return Ok();
 }
 
@@ -65,10 +67,15 @@ Status Samples::FillBytes(const Augmenter::SampleId& sample, Scratch* scratch, u
                           kernels::PixelDraws* draws, uint32_t* label) const {
   const auto decoded_sample = Decode(sample, scratch);
   if (!decoded_sample.ok()) return decoded_sample.status();
-  *label = dataset_->labels[decoded_sample->index];
-  *draws = augmenter_.ScaleAndCrop(scratch->image, *decoded_sample,
+  *label = LabelOf(*decoded_sample);
+  if (!decoded_sample->has_value()) return Ok();
+  *draws = augmenter_.ScaleAndCrop(scratch->image, **decoded_sample,
                                    &scratch->workspace.scaled_image, out);
   return Ok();
+}
+
+uint32_t Samples::LabelOf(const std::optional<Augmenter::SampleId>& decoded_sample) const {
+  return decoded_sample.has_value() ? dataset_->labels[decoded_sample->index] : kLeftOut;
 }
 
 }  // namespace tern::data

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "common/base/status.h"
@@ -14,6 +15,8 @@ namespace tern::data {
 
 class Samples {
  public:
+  static constexpr uint32_t kLeftOut = 0xffffffff;  // The label of a damaged test image.
+
   // Takes ownership of `dataset`. `split`: whether that is the training or the test set, because
   // augmentation differs. kBadData if the augmented images do not all have the same size; the
   // message names the job keys that help. Also returns the errors of Augmenter::Make.
@@ -37,9 +40,10 @@ class Samples {
     Augmenter::Workspace workspace;
   };
   // Decodes and augments `sample`, and writes its floats to out[0, image_size()) and its label to
-  // *label. A damaged image is reported, counted, and replaced by the next undamaged image.
-  // kBadData if more than data.max_corrupt images, or all images, are damaged. Any thread may call
-  // this.
+  // *label. A damaged image is reported and counted; of the training set, the next undamaged image
+  // replaces it, of the test set it is left out: its label is kLeftOut, and its floats are
+  // unspecified. kBadData if more than data.max_corrupt images, or all training images, are damaged.
+  // Any thread may call this.
   Status FillFloats(const Augmenter::SampleId& sample, Scratch* scratch, float* out,
                     uint32_t* label) const;
   // The same as FillFloats, but writes the image as bytes, and to *draws the random numbers by
@@ -49,15 +53,19 @@ class Samples {
   const kernels::PixelRule& rule() const { return augmenter_.rule(); }
 
  private:
-  Samples(std::unique_ptr<const Dataset> dataset, Augmenter augmenter)
-      : dataset_(std::move(dataset)), augmenter_(std::move(augmenter)) {}
+  Samples(std::unique_ptr<const Dataset> dataset, Augmenter augmenter, Split split)
+      : dataset_(std::move(dataset)), augmenter_(std::move(augmenter)), split_(split) {}
   // Sets size_; fails if the augmented images differ in size.
   Status SetSize();
-  // Decodes the sample or its replacement into scratch->image; returns the sample used.
-  Result<Augmenter::SampleId> Decode(const Augmenter::SampleId& sample, Scratch* scratch) const;
+  // Decodes the sample or its replacement into scratch->image; returns the sample used, or nothing
+  // if the image is left out.
+  Result<std::optional<Augmenter::SampleId>> Decode(const Augmenter::SampleId& sample,
+                                                    Scratch* scratch) const;
+  uint32_t LabelOf(const std::optional<Augmenter::SampleId>& decoded_sample) const;
 
   const std::unique_ptr<const Dataset> dataset_;
   const Augmenter augmenter_;
+  const Split split_;
   Size size_;
 };
 

@@ -149,6 +149,20 @@ TEST(Init, ResizesSmallColoredImages) {
   EXPECT_EQ(InitializedJob(&job, folder).data().augmentation().height(), 32u);
 }
 
+// One without a header, and one of which only decoding shows the damage.
+TEST(Init, LeavesOutDamagedImages) {
+  TestJob job;
+  const std::string folder = WriteFolder(job, 40, 30, 2, [](uint32_t label, uint32_t channel) {
+    return static_cast<uint8_t>(60 * channel + 100 * label);
+  });
+  std::ofstream(folder + "/train/class0/1.png") << "not an image";
+  const std::string cut_image = folder + "/train/class1/2.png", bytes = ReadFile(cut_image);
+  std::ofstream(cut_image, std::ios::binary) << bytes.substr(0, bytes.size() / 2);
+  const pb::Job made_job = InitializedJob(&job, folder);
+  EXPECT_EQ(made_job.data().max_corrupt(), 2u);
+  EXPECT_THAT(ReadFile(job.folder() + "/made.yaml"), HasSubstr("# Of the pixels of 6 training"));
+}
+
 TEST(Init, TakesAPackedFileForItsFolder) {
   TestJob job;
   const std::string packed = job.folder() + "/packed";

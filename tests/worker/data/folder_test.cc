@@ -9,6 +9,7 @@
 #include "tests/worker/data/idx_files.h"
 #include "tests/worker/data/image_files.h"
 #include "worker/data/datasets.h"
+#include "worker/data/prefetcher.h"
 #include "worker/data/samples.h"
 
 namespace tern::data {
@@ -228,6 +229,51 @@ TEST_F(FolderTest, ReplacesAnImageFoundDamagedOnUse) {
     EXPECT_EQ(image_4, image_5);
     EXPECT_TRUE((*samples)->FillFloats({0, 4}, &scratch, image_4.data(), &label).ok());
     EXPECT_THAT(warnings_, ElementsAre(HasSubstr(path)));  // reported once
+  }
+}
+
+// A test image that only decoding shows to be damaged is not counted, nor is its neighbor twice.
+TEST_F(FolderTest, LeavesOutATestImageFoundDamagedOnUse) {
+  for (const char* file_name : {"a.png", "b.JPG", "c.jpeg"})
+    WriteImageFile("test", "ant", file_name, file_name[0]);  // images that differ
+  const std::string png = EncodePng(MakePicture(3, 12, 10, 9));
+  WriteImageFile("test", "ant", "b.JPG", png.substr(0, png.size() / 2));
+  data_.set_max_corrupt(1);
+  auto samples = Samples::Read(data_, 1, Split::kTest, {});
+  ASSERT_TRUE(samples.ok()) << samples.status().message();
+  const auto all_images = [](uint64_t) {
+    std::vector<Augmenter::SampleId> ids;
+    for (uint64_t i = 0; i < 9; ++i) ids.push_back({0, i});
+    return ids;
+  };
+  const size_t image_size = (*samples)->image_size();
+  for (const bool fills_bytes : {false, true}) {
+    Prefetcher prefetcher(**samples, all_images, {.threads = 2, .fills_bytes = fills_bytes});
+    const auto batch = prefetcher.Next();
+    ASSERT_TRUE(batch.ok()) << batch.status().message();
+    EXPECT_THAT((*batch)->labels, ElementsAre(0, 0, 0, 1, 1, 2, 2, 2));
+    Samples::Scratch scratch;
+    std::vector<float> floats(image_size);
+    std::vector<uint8_t> bytes(image_size);
+    kernels::PixelDraws draws;
+    uint32_t label = 0;
+    for (const auto& [place, index] : {std::pair(3, 3), std::pair(4, 5), std::pair(7, 8)}) {
+      const auto begin = static_cast<ptrdiff_t>(place * image_size);
+      if (fills_bytes) {
+        ASSERT_TRUE(
+            (*samples)
+                ->FillBytes({0, static_cast<uint64_t>(index)}, &scratch, bytes.data(), &draws,
+                            &label)
+                .ok());
+        EXPECT_TRUE(std::equal(bytes.begin(), bytes.end(), (*batch)->bytes.begin() + begin));
+      } else {
+        ASSERT_TRUE((*samples)
+                        ->FillFloats({0, static_cast<uint64_t>(index)}, &scratch, floats.data(),
+                                     &label)
+                        .ok());
+        EXPECT_TRUE(std::equal(floats.begin(), floats.end(), (*batch)->images.begin() + begin));
+      }
+    }
   }
 }
 
