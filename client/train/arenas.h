@@ -13,6 +13,7 @@
 #include "common/base/status.h"
 #include "common/update/local_updater.h"
 #include "common/update/optimizer.h"
+#include "common/update/state_begins.h"
 #include "proto/job.pb.h"
 
 namespace tern::client {
@@ -25,6 +26,7 @@ struct HostValues {
   float* gradients = nullptr;
   float* average = nullptr;  // the moving average of the weights; null if the job has none
   update::Optimizer* optimizer = nullptr;
+  update::StateBegins* state_begins = nullptr;  // of the optimizer
 };
 
 // What the host stores for the updates of w', the weights at which OD-SGD's workers compute

@@ -16,13 +16,19 @@ Descent::Descent(const setup::Setup& setup, Replica& replica, const update::Sche
 
 void Descent::MovePoint(uint64_t step) {
   const TraceSpan span("update");
-  const update::Step update_step{schedule_.Rate(step - 1), step};
+  const double learning_rate = schedule_.Rate(step - 1);
   for (uint32_t t = 0; t < setup_.plan.tensor_begin.size(); ++t) {
     const uint64_t begin = setup_.plan.tensor_begin[t], count = setup_.plan.tensor_count[t];
-    float* const w = replica_.point() + begin;
-    float* const g = replica_.gradients() + begin;
-    if (rates_.removed_decay[t] != 0) kernels::AddDecay(g, w, count, -rates_.removed_decay[t], g);
-    replica_.optimizer().Update(w, g, begin, count, update_step, rates_.InStep(step, t));
+    float* const w = replica_.point();
+    float* const g = replica_.gradients();
+    if (rates_.removed_decay[t] != 0)
+      kernels::AddDecay(g + begin, w + begin, count, -rates_.removed_decay[t], g + begin);
+    const kernels::TensorRates rates = rates_.InStep(step, t);
+    replica_.state_begins().Visit(
+        begin, count, step, [&](size_t first, size_t n, uint64_t state_begin) {
+          replica_.optimizer().Update(w + first, g + first, first, n,
+                                      {learning_rate, step, state_begin}, rates);
+        });
   }
 }
 

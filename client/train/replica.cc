@@ -9,6 +9,19 @@
 #include "setup/first_weights.h"
 
 namespace tern::client {
+namespace {
+
+// Where the ranges of the model end whose state of the optimizer begins apart.
+std::vector<size_t> RangeEndsOf(const setup::Setup& setup, const update::Optimizer& optimizer) {
+  if (algorithm::FactsOf(setup.job).num_parts == 0 || !optimizer.counts_updates())
+    return {setup.table.total};
+  std::vector<size_t> ends;
+  for (const protocol::Bucket& part : setup.plan.buckets) ends.push_back(part.begin + part.count);
+  std::sort(ends.begin(), ends.end());
+  return ends;
+}
+
+}  // namespace
 
 Result<std::unique_ptr<Replica>> Replica::Make(const setup::Setup& setup) {
   std::unique_ptr<Replica> replica(new Replica(setup));
@@ -16,6 +29,8 @@ Result<std::unique_ptr<Replica>> Replica::Make(const setup::Setup& setup) {
       update::MakeOptimizer(setup.job.train().optimizer(), replica->parameters_.size());
   if (!optimizer.ok()) return optimizer.status();
   replica->optimizer_ = std::move(*optimizer);
+  replica->state_begins_ =
+      std::make_unique<update::StateBegins>(RangeEndsOf(setup, *replica->optimizer_));
   const algorithm::Facts facts = algorithm::FactsOf(setup.job);
   if (facts.outer_optimizer != nullptr) {
     auto outer = update::MakeOuterOptimizer(*facts.outer_optimizer, replica->parameters_.size());
@@ -41,7 +56,7 @@ Replica::Replica(const setup::Setup& setup) : setup_(setup), gradients_(setup.ta
 
 HostValues Replica::host_values() {
   return {parameters(), point(), gradients(), average_.empty() ? nullptr : average_.data(),
-          optimizer_.get()};
+          optimizer_.get(), state_begins_.get()};
 }
 
 Status Replica::MoveTo(std::unique_ptr<Arenas> arenas) {
@@ -56,11 +71,13 @@ void Replica::UpdateMovingAverage(size_t first, size_t count, uint64_t update) {
 void Replica::ResetOptimizer() {
   for (const update::Optimizer::StateArray& slot : optimizer_->StateArrays())
     std::fill(slot.values.begin(), slot.values.end(), 0.f);
+  state_begins_->Reset();
 }
 
 void Replica::ResetOptimizer(uint64_t first, uint64_t n) {
   for (const update::Optimizer::StateArray& slot : optimizer_->StateArrays())
     std::fill_n(slot.values.begin() + static_cast<ptrdiff_t>(first), n, 0.f);
+  if (optimizer_->counts_updates()) state_begins_->Reset(first);
 }
 
 uint64_t Replica::Hash() const {

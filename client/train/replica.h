@@ -14,6 +14,7 @@
 #include "common/base/floats.h"
 #include "common/base/status.h"
 #include "common/update/optimizer.h"
+#include "common/update/state_begins.h"
 #include "setup/setup.h"
 
 namespace tern::client {
@@ -42,6 +43,9 @@ class Replica {
   // The moving average; empty if the job has none.
   Floats& average() { return average_; }
   update::Optimizer& optimizer() { return *optimizer_; }
+  // When the optimizer's state began. Ranges that begin apart are the parts of the model that the
+  // job's algorithm exchanges, if the optimizer counts updates.
+  update::StateBegins& state_begins() { return *state_begins_; }
   // The outer optimizer (outer_step.h), whose state is bit-identical on all workers after every
   // round, as W is; null if the job has none.
   update::Optimizer* outer_optimizer() { return outer_optimizer_.get(); }
@@ -60,7 +64,7 @@ class Replica {
   void UpdateMovingAverage(size_t first, size_t count, uint64_t update);
 
   // Sets the arrays of the optimizer's state to zero, but not the outer optimizer's: all elements,
-  // or elements [first, first + n).
+  // or elements [first, first + n), which are a part that the algorithm exchanges.
   void ResetOptimizer();
   void ResetOptimizer(uint64_t first, uint64_t n);
   // A hash of W.
@@ -76,6 +80,7 @@ class Replica {
   Floats parameters_, point_, gradients_, average_;
   std::vector<float> frozen_, statistics_, mean_statistics_;
   std::unique_ptr<update::Optimizer> optimizer_, outer_optimizer_;
+  std::unique_ptr<update::StateBegins> state_begins_;
   std::unique_ptr<Arenas> arenas_;  // The last member, because it uses the arrays above.
 };
 

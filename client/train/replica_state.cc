@@ -30,6 +30,8 @@ std::vector<update::Optimizer::StateArray> OuterStateArraysOf(Replica& replica) 
 
 ReplicaState::ReplicaState(const setup::Setup& setup, Replica& replica)
     : setup_(setup), replica_(replica) {
+  if (replica.optimizer().counts_updates())
+    AddOptionalArray({"optimizer.begins", replica.state_begins().floats()});
   if (replica.statistics().empty()) return;
   AddArray({"statistics", replica.statistics()});
   AddArray({"mean_statistics", replica.mean_statistics()});
@@ -134,9 +136,11 @@ Status ReplicaState::LoadArrays(const tensors::TensorFile& file, Source source) 
   }
   if (!replica_.holds_weights()) return Ok();
   TERN_RETURN_IF_ERROR(models::LoadArena(file, setup_.table, replica_.parameters()));
-  for (const update::Optimizer::StateArray& slot : replica_.optimizer().StateArrays())
-    TERN_RETURN_IF_ERROR(
-        LoadSlot(file, slot, TensorNamePrefixOf(slot), "this worker's optimizer", true));
+  for (const update::Optimizer::StateArray& slot : replica_.optimizer().StateArrays()) {
+    const std::string prefix = TensorNamePrefixOf(slot);
+    if (!HasArena(file, prefix)) replica_.state_begins().Reset();
+    TERN_RETURN_IF_ERROR(LoadSlot(file, slot, prefix, "this worker's optimizer", true));
+  }
   const bool is_checkpoint = source == Source::kCheckpoint;
   for (const update::Optimizer::StateArray& slot : OuterStateArraysOf(replica_))
     TERN_RETURN_IF_ERROR(

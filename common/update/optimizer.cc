@@ -121,6 +121,7 @@ class Adam : public Optimizer {
         first_moment_(num_parameters),
         second_moment_(num_parameters) {}
 
+  bool counts_updates() const override { return true; }
   std::vector<StateArray> StateArrays() override {
     return {{"first_moment", first_moment_}, {"second_moment", second_moment_}};
   }
@@ -138,8 +139,9 @@ class Adam : public Optimizer {
  private:
   kernels::AdamStep AdamStepOf(const Step& step) const {
     const auto to_float = [](double number) { return static_cast<float>(number); };
-    return {.rate = to_float(step.learning_rate / (1 - Power(beta1_, step.number))),
-            .root = to_float(1 / std::sqrt(1 - Power(beta2_, step.number))),
+    const uint64_t t = step.number - step.state_begin;
+    return {.rate = to_float(step.learning_rate / (1 - Power(beta1_, t))),
+            .root = to_float(1 / std::sqrt(1 - Power(beta2_, t))),
             .beta1 = to_float(beta1_),
             .one_minus_beta1 = to_float(1 - beta1_),
             .beta2 = to_float(beta2_),

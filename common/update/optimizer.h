@@ -23,13 +23,13 @@
 // outside the momentum.
 //
 // lr is the learning rate, times rate_times of the tensor; m (except in adam), b1, b2, rho, epsilon
-// and trust are keys of the job; t is the number of the update, from 1. g is the mean gradient,
+// and trust are keys of the job; t counts the updates since the state was zero, from 1. g is the mean gradient,
 // plus decay * w if the optimizer adds the weight decay; |g| in lars' r is that of the loss,
 // without decay * w. |x| is the 2-norm. Because r is 1 if |w| is 0, a tensor that starts at zero
 // can change (docs/ALGORITHMS.md, section 13).
 //
 // All state is in StateArrays(). The number t is in Step, so a caller that resumes before update t
-// passes t. After a reset of the state to zero, the caller counts from 1 again.
+// passes t. After the state was set to zero, the caller passes since when (state_begins.h).
 #pragma once
 
 #include <cstdint>
@@ -48,7 +48,10 @@ namespace tern::update {
 // One update of the whole model, which may be applied range by range.
 struct Step {
   double learning_rate = 0;
-  uint64_t number = 1;  // t, the number of the update, from 1, for adam's bias corrections
+  uint64_t number = 1;  // of the update, from 1
+  // The number of the last update before the state was set to zero; 0 if it never was. t, for adam's
+  // bias corrections, is number - state_begin.
+  uint64_t state_begin = 0;
 };
 
 class Optimizer {
@@ -60,6 +63,8 @@ class Optimizer {
   // Whether Update must get the gradient of the loss alone (lars, which has its norm): the caller
   // takes out the weight decay that the gradient has, and passes it as `decay`.
   virtual bool needs_loss_gradient() const { return false; }
+  // Whether updates depend on t (adam).
+  virtual bool counts_updates() const { return false; }
   // An array of state: one number per element of the model, zero at the start. Checkpoints contain
   // these arrays, and a worker that joins a running job gets them. The spans are valid as long as
   // the optimizer.

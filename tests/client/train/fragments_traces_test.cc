@@ -16,7 +16,8 @@ struct Fragments {
   uint64_t p = 8, count = 4;
   bool overlaps = true;
   double alpha = 0.5;
-  bool resets_momentum = false;
+  bool resets_state = false;  // of the local steps' optimizer
+  bool is_adam = false;       // rather than momentum
   OuterReference outer = {};
 
   uint64_t interval() const { return p / count; }
@@ -39,11 +40,17 @@ class Reference {
         average_(w_),
         x_(kWorkers, w_),
         v_(kWorkers, Vector(w_.size())),
+        adam_(kWorkers),
         num_exchanges_(fragments.count) {}
 
   void LocalStep(uint64_t s) {
-    for (uint32_t i = 0; i < kWorkers; ++i)
-      MomentumStep(GradientAt(i, s, x_[i]), kRate, kMomentum, &v_[i], &x_[i]);
+    for (uint32_t i = 0; i < kWorkers; ++i) {
+      const Vector g = GradientAt(i, s, x_[i]);
+      if (fragments_.is_adam)
+        adam_[i].Step(g, kRate, &x_[i]);
+      else
+        MomentumStep(g, kRate, kMomentum, &v_[i], &x_[i]);
+    }
   }
   // What the workers push of a fragment: in the mean, the change of its weights.
   Vector MeanChange() const {
@@ -64,8 +71,9 @@ class Reference {
     for (uint32_t i = 0; i < kWorkers; ++i) {
       for (size_t k = Begin(f); k < Begin(f + 1); ++k) {
         x_[i][k] = fragments_.alpha * x_[i][k] + (1 - fragments_.alpha) * w_[k];
-        if (fragments_.resets_momentum) v_[i][k] = 0;
+        if (fragments_.resets_state) v_[i][k] = 0;
       }
+      if (fragments_.resets_state && fragments_.is_adam) adam_[i].Reset(Begin(f), Begin(f + 1));
     }
   }
 
@@ -80,6 +88,7 @@ class Reference {
   OuterReference outer_;
   Vector w_, average_;
   std::vector<Vector> x_, v_;
+  std::vector<AdamReference> adam_;
   std::vector<uint64_t> num_exchanges_;  // by fragment
 };
 
@@ -168,7 +177,11 @@ TEST(Fragments, HaveAnOuterOptimizer) {
 }
 
 TEST(Fragments, LoseTheirMomentumAlone) {
-  CheckFragments({.resets_momentum = true}, {"train.pqasgd.at_sync=reset"});
+  CheckFragments({.resets_state = true}, {"train.pqasgd.at_sync=reset"});
+  const std::vector<std::string> adam = {"train.optimizer.name=adam"};
+  CheckFragments({.is_adam = true}, adam);
+  CheckFragments({.resets_state = true, .is_adam = true},
+                 {adam[0], "train.pqasgd.at_sync=reset"});
 }
 
 TEST(Fragments, OfWhichThereIsOneAreTheWholeModel) {

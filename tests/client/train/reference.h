@@ -55,6 +55,32 @@ inline void MomentumStep(const Vector& g, double rate, double m, Vector* v, Vect
   }
 }
 
+// The state of adam, with t by element, because each may begin anew at another time.
+struct AdamReference {
+  Vector m, v, t;
+
+  // Makes one step with PyTorch's default betas and epsilon.
+  void Step(const Vector& g, double rate, Vector* w) {
+    Resize(w->size());
+    for (size_t k = 0; k < w->size(); ++k) {
+      t[k] += 1;
+      m[k] = 0.9 * m[k] + 0.1 * g[k];
+      v[k] = 0.999 * v[k] + 0.001 * g[k] * g[k];
+      const double unbiased_m = m[k] / (1 - std::pow(0.9, t[k]));
+      const double unbiased_v = v[k] / (1 - std::pow(0.999, t[k]));
+      (*w)[k] -= rate * unbiased_m / (std::sqrt(unbiased_v) + 1e-8);
+    }
+  }
+  void Reset(size_t begin, size_t end) {
+    for (size_t k = begin; k < end; ++k) m[k] = v[k] = t[k] = 0;
+  }
+
+ private:
+  void Resize(size_t n) {
+    for (Vector* values : {&m, &v, &t}) values->resize(n);
+  }
+};
+
 // The step of the common weights W at a synchronization, with the mean change D (client/train/
 // outer_step.h). The gradient of the outer optimizer is -D, and `v` its momentum. With the defaults
 // it is W = W + D.

@@ -119,6 +119,28 @@ TEST(Replica, BeginsAnewWithWhatACheckpointHasNot) {
                          replica_without->parameters()));
 }
 
+// What began anew goes on from there: adam's bias corrections count from its first update, also
+// where a State or a checkpoint is loaded later.
+TEST(Replica, CountsAdamsUpdatesSinceItsStateBegan) {
+  const auto job = SmallJob({"train.optimizer.name=adam"}), job_without = SmallJob({});
+  auto replica_without = std::move(*Replica::Make(*job_without));
+  const Bytes checkpoint = Bytes::Own(
+      tensors::EncodeSafetensors(ReplicaState(*job_without, *replica_without).ViewTensors(), {}));
+  auto file = tensors::DecodeSafetensors(checkpoint.view());
+  ASSERT_TRUE(file.ok());
+  auto replica = std::move(*Replica::Make(*job));
+  EXPECT_EQ(replica->state_begins().BeginOf(0, 412), 0u);
+  ASSERT_TRUE(ReplicaState(*job, *replica).LoadCheckpointTensors(*file).ok());
+  EXPECT_EQ(replica->state_begins().BeginOf(0, 412), 411u);
+  EXPECT_EQ(replica->state_begins().BeginOf(0, 413), 411u);
+  ReplicaState saved(*job, *replica);
+  auto with_state = std::move(*Replica::Make(*job)), without_state = std::move(*Replica::Make(*job));
+  ASSERT_TRUE(ReplicaState(*job, *with_state).Load(saved.Save(500)).ok());
+  EXPECT_EQ(with_state->state_begins().BeginOf(0, 501), 411u);
+  ASSERT_TRUE(ReplicaState(*job, *without_state).Load(saved.SaveWeights(500)).ok());
+  EXPECT_EQ(without_state->state_begins().BeginOf(0, 501), 500u);
+}
+
 TEST(Replica, RefusesStateOfAnotherModel) {
   const auto job = SmallJob();
   auto replica = std::move(*Replica::Make(*job));

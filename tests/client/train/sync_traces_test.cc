@@ -395,6 +395,26 @@ TEST(Psgd, ResetsOrAveragesMomentumAtEachSynchronization) {
   }
 }
 
+// adam's bias corrections count from the synchronization that resets its state.
+TEST(Psgd, BeginsAdamAnewAtEachSynchronization) {
+  const auto job = MakeJob("psgd", {"train.psgd.p=3", "train.psgd.at_sync=reset",
+                                    "train.optimizer.name=adam"});
+  const auto traces = RunCluster(*job, {kSteps});
+  std::vector<Vector> x(kWorkers, InitialWeights(*job));
+  std::vector<AdamReference> adam(kWorkers);
+  for (uint64_t s = 1; s <= kSteps; ++s) {
+    for (uint32_t i = 0; i < kWorkers; ++i) {
+      ExpectPoint(traces[i], s, x[i]);
+      adam[i].Step(GradientAt(i, s, x[i]), kRate, &x[i]);
+    }
+    if (s % 3 != 0) continue;
+    const Vector mean = MeanOf(x);
+    std::fill(x.begin(), x.end(), mean);
+    std::fill(adam.begin(), adam.end(), AdamReference());
+    ExpectWeights(traces, s / 3, mean);
+  }
+}
+
 TEST(Psgd, IsSsgdIfWorkersAverageAfterEveryStep) {
   const auto ssgd_traces = RunCluster(*MakeJob("ssgd", {}), {kSteps});
   const auto psgd_traces = RunCluster(*MakeJob("psgd", {"train.psgd.p=1"}), {kSteps});
