@@ -41,8 +41,7 @@ uint64_t ShardEverySteps(const setup::Setup& setup) {
 checkpoint::NumKept NumbersToKeep(const setup::Setup& setup) {
   const algorithm::Facts facts = algorithm::FactsOf(setup.job);
   const pb::Checkpoints& keys = setup.job.checkpoints();
-  checkpoint::NumKept numbers{.num_of_all = 0, .num_of_shard = 0};
-  if (keys.every_steps() != 0) numbers.num_of_all = keys.keep();
+  checkpoint::NumKept numbers{.num_of_all = setup::NumCheckpointsToKeep(setup), .num_of_shard = 0};
   if (ShardEverySteps(setup) == 0) return numbers;
   const uint64_t interval = std::max<uint64_t>(ShardEverySteps(setup), facts.period);
   const uint64_t least_kept = protocol::MinCheckpointsToKeep(interval, facts.window * facts.period);

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <string>
 
+#include "common/algorithm/facts.h"
 #include "common/base/logging.h"
 #include "common/base/text.h"
 #include "common/config/canonical.h"
 #include "common/config/differences.h"
+#include "common/protocol/rounds/round_cell.h"
 #include "setup/own_state.h"
 
 namespace tern::setup {
@@ -127,6 +129,17 @@ protocol::SavedCheckpoints FindSaved(const Setup& setup, const checkpoint::Store
                 [](const auto& of_store) { return of_store.kind == checkpoint::Kind::kShard; });
   if (!refused.empty()) saved.unfit = WhyUnfit(setup, store, refused);
   return saved;
+}
+
+uint32_t NumCheckpointsToKeep(const Setup& setup) {
+  const pb::Checkpoints& keys = setup.job.checkpoints();
+  if (keys.every_steps() == 0) return 0;
+  const algorithm::Facts facts = algorithm::FactsOf(setup.job);
+  if (facts.num_backup_workers == 0) return keys.keep();
+  const uint64_t every_rounds = std::max<uint64_t>(1, keys.every_steps() / facts.period);
+  const size_t max_distance = protocol::MaxElasticSlots(facts.window, protocol::kMaxAhead);
+  const uint64_t least_kept = protocol::MinCheckpointsToKeep(every_rounds, max_distance);
+  return std::max(keys.keep(), static_cast<uint32_t>(least_kept));
 }
 
 bool CanCheckpointOnRequest(const Setup& setup) {

@@ -25,6 +25,11 @@ std::string ChangesSinceLastRun(const Setup& setup);
 // three keys that differ. REQUIRES that store.Open() was called.
 protocol::SavedCheckpoints FindSaved(const Setup& setup, const checkpoint::Store& store);
 
+// How many checkpoints of Kind::kOfAll each daemon keeps, so that all have one in common; 0 if the
+// job writes none. That is checkpoints.keep or, if rounds may close without a slow worker, as many
+// as the others may write before that worker writes its next.
+uint32_t NumCheckpointsToKeep(const Setup& setup);
+
 // Whether all daemons of the job can write a checkpoint when one is asked for (SIGUSR1): it has
 // checkpoints, and rounds after which to write them. Logs why not.
 bool CanCheckpointOnRequest(const Setup& setup);

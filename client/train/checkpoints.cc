@@ -18,7 +18,7 @@ DiskCheckpoints::DiskCheckpoints(const setup::Setup& setup, checkpoint::Owner ow
                                  Storage& storage)
     : setup_(setup),
       store_(std::move(owner),
-             {.num_of_all = every_steps() == 0 ? 0 : setup.job.checkpoints().keep()}, storage) {
+             {.num_of_all = setup::NumCheckpointsToKeep(setup)}, storage) {
   for (const std::string& warning : store_.Open()) LOG(WARNING) << warning;
 }
 

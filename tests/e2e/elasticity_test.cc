@@ -244,5 +244,27 @@ TEST(BackupWorkers, RoundsCloseWithoutALateWorkerWhichIsCountedAndNamed) {
   EXPECT_THAT(job.server(0).err(), ContainsRegex("worker 2 \\(.*\\) is slow"));
 }
 
+// The others are ahead of a worker that dies by several checkpoints, and still have one of its.
+TEST(BackupWorkers, AreNoLossWhereTheJobIsStartedAgain) {
+  TestJob job({.workers = 3,
+               .steps = 40,
+               .batch_total = 12,
+               .yaml = "faults: {heartbeat_ms: 50, suspect_after_s: 0.5, dead_after_s: 1}\n"});
+  const std::vector<std::string> arguments = {"--set", "train.ssgd.backup_workers=1", "--set",
+                                              "checkpoints.every_steps=5"};
+  std::vector<std::string> dying_arguments = arguments;
+  dying_arguments.insert(dying_arguments.end(), {"--fail", "thread.compute=die@step:13"});
+  job.StartServer(0, arguments);
+  job.StartWorker(0, arguments);
+  job.StartWorker(1, arguments);
+  job.StartWorker(2, dying_arguments);
+  EXPECT_EQ(job.server(0).Wait(), 75) << job.server(0).err();
+  for (const uint32_t rank : {0u, 1u, 2u}) job.worker(rank).Wait();
+  job.StartServer(0, arguments);
+  for (const uint32_t rank : {0u, 1u, 2u}) job.StartWorker(rank, arguments);
+  job.ExpectAllEnd(0);
+  EXPECT_THAT(job.worker(2).err(), HasSubstr("goes on from the checkpoint of step"));
+}
+
 }  // namespace
 }  // namespace tern::e2e

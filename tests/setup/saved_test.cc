@@ -251,5 +251,20 @@ TEST_F(FindSavedTest, FindsNothingInAMissingFolder) {
   EXPECT_FALSE(saved.unfit.has_sentence());
 }
 
+// With backup workers, a slow worker may be 17 rounds behind the others.
+TEST(NumCheckpointsToKeep, ReachesBackToTheSlowestWorker) {
+  const auto number_for = [](const std::vector<std::string>& overrides) {
+    return NumCheckpointsToKeep(*SmallSetup(overrides));
+  };
+  EXPECT_EQ(number_for({"checkpoints.every_steps=0"}), 0u);
+  EXPECT_EQ(number_for({"checkpoints.every_steps=5"}), 2u);
+  EXPECT_EQ(number_for({"checkpoints.every_steps=5", "checkpoints.keep=9"}), 9u);
+  const std::string backup = "train.ssgd.backup_workers=1";
+  EXPECT_EQ(number_for({"checkpoints.every_steps=5", backup}), 6u);
+  EXPECT_EQ(number_for({"checkpoints.every_steps=1", backup}), 19u);
+  EXPECT_EQ(number_for({"checkpoints.every_steps=100", backup}), 3u);
+  EXPECT_EQ(number_for({"checkpoints.every_steps=5", "checkpoints.keep=9", backup}), 9u);
+}
+
 }  // namespace
 }  // namespace tern::setup

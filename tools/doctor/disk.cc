@@ -18,6 +18,7 @@
 #include "common/base/file.h"
 #include "common/base/text.h"
 #include "common/update/optimizer.h"
+#include "setup/saved.h"
 
 namespace tern::tools {
 namespace {
@@ -117,17 +118,18 @@ DiskNeeds DiskNeedsOf(const setup::Setup& setup, const Members& members) {
   DiskNeeds needs;
   uint64_t kept_bytes = 0, own_bytes = 0;
   const bool has_checkpoints = keys.every_steps() > 0;
+  const uint64_t num_kept = setup::NumCheckpointsToKeep(setup);
   for (const uint32_t rank : members.workers) {
     if (!has_checkpoints) break;
     const uint64_t bytes = WorkerCheckpointBytes(setup);
     needs.checkpoint_bytes += bytes;
-    kept_bytes += bytes * (keys.keep() + 1);
+    kept_bytes += bytes * (num_kept + 1);
     own_bytes += BytesIn(folder + Cat("worker.", rank));
   }
   for (const uint32_t shard : members.servers) {
     const uint64_t bytes = ShardCheckpointBytes(setup, shard);
     if (has_checkpoints) needs.checkpoint_bytes += bytes;
-    if (has_checkpoints) kept_bytes += bytes * (keys.keep() + 1);
+    if (has_checkpoints) kept_bytes += bytes * (num_kept + 1);
     if (keys.shard_every_steps() > 0) kept_bytes += bytes * (keys.shard_keep() + 1);
     const uint32_t num_lanes = setup.plan.data_lanes[shard];
     for (uint32_t lane = 0; lane <= num_lanes; ++lane)

@@ -75,9 +75,8 @@ RoundLaneState::RoundLaneState(RoundLaneOptions given_options)
 size_t RoundLaneState::MaxSlots() const {
   // Members are at most `window` rounds apart. Another `window` rounds may have contributions of
   // members that were replaced after they had contributed.
-  const size_t lockstep_slots = 2 * size_t{options.window} + 2;
-  if (!IsElastic()) return lockstep_slots;
-  return std::max<size_t>(lockstep_slots, options.max_ahead) + options.window;
+  if (!IsElastic()) return 2 * size_t{options.window} + 2;
+  return MaxElasticSlots(options.window, options.max_ahead);
 }
 
 RoundCell::RoundCell(CellSpec spec, bool decides_last_round, RoundLaneState* lane)

@@ -5,6 +5,7 @@
 // joins again has a new one.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -24,6 +25,13 @@ struct Agreement {
   uint64_t newest_round = 0;  // the newest round after which they were found to agree; 0: none
 };
 
+inline constexpr uint32_t kMaxAhead = 16;  // RoundLaneOptions::max_ahead of all jobs
+// How many rounds, above those that all members have applied, a cell may keep if rounds may close
+// without some workers. So no worker is further ahead of another.
+constexpr size_t MaxElasticSlots(uint32_t window, uint32_t max_ahead) {
+  return std::max<size_t>(2 * size_t{window} + 2, max_ahead) + window;
+}
+
 struct RoundLaneOptions {
   uint32_t workers = 1;
   // How many rounds a worker may take part in at the same time: 1, but 2 for OD-SGD.
@@ -33,7 +41,7 @@ struct RoundLaneOptions {
   // that a worker needs to continue).
   bool shrink = false;
   // With quorum or shrink: how many rounds a cell may keep; `window` more for the slowest worker.
-  uint32_t max_ahead = 16;
+  uint32_t max_ahead = kMaxAhead;
   uint64_t incarnation = 0;
   // The ports to send in Welcome. Set only for the control lane, which is lane 0 of a server shard.
   std::vector<uint32_t> data_ports;
