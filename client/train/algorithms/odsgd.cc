@@ -3,7 +3,8 @@
 // computes the gradient g_s at the point w'_s and pushes it in round s. Then:
 //
 //   s <= wp       w'_{s+1} = W(s)                     waits for the sum of round s, as ssgd does
-//   s == wp + 1   w'_{s+1} = W(s-1) + U_local(g_s)    no compensation: g_s was computed at W(s-1)
+//   s == wp + 1   w'_{s+1} = W(s-1) + U_local(g_s)    g_s was computed at W(s-1): no compensation,
+//                                                     but with reference: prev_global
 //   s >  wp + 1   w'_{s+1} = W(s-1) + U_local(g_s)    waits only for the sum of round s - 1
 //
 // From step wp + 1 on, the exchange of g_s is in progress while g_{s+1} is computed, so two rounds
