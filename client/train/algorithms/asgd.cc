@@ -78,7 +78,7 @@ class Downpour : public Asynchronous {
       const uint64_t begin = context_.setup.plan.tensor_begin[t];
       kernels::SgdUpdate(context_.replica.point() + begin, g + begin,
                          context_.setup.plan.tensor_count[t],
-                         LearningRateOf(step) * rates_[t].rate_times, 0);
+                         LearningRateOf(step) * rates_[t].rate_times, rates_[t].decay);
     }
   }
   Status Push(bool wants_weights) {

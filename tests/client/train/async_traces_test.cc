@@ -224,8 +224,11 @@ TEST(Losses, AreOfTheSameLastStepsWithAndWithoutRounds) {
 TEST(Asgd, AppliesGradientsLocallyBetweenPushesAndPulls) {
   std::vector<uint32_t> push_order;
   const auto job = MakeJob("asgd", {"train.asgd.push_every=2", "train.asgd.pull_every=2",
+                                    "train.weight_decay={rate: 0.1, where: local}",
                                     "train.schedule.rules=[{tensors: hidden.*, times: 0.5}]"});
   const Vector times = OfElements(*job, {0.5, 0.5, 1, 1});
+  // Servers add it to each push, and a worker to each of its own steps. Biases have none.
+  const Vector decay = OfElements(*job, {0.1, 0, 0.1, 0});
   const auto traces = RunCluster(*job, {kSteps, 5}, &push_order);
   Vector w = InitialWeights(*job);
   std::vector<Vector> x(kWorkers, w);
@@ -238,10 +241,11 @@ TEST(Asgd, AppliesGradientsLocallyBetweenPushesAndPulls) {
       const Vector g = GradientAt(rank, next_step[rank], x[rank]);
       for (size_t k = 0; k < g.size(); ++k) {
         gradient_sum[k] += g[k];
-        x[rank][k] -= kRate * times[k] * g[k];
+        x[rank][k] -= kRate * times[k] * (g[k] + decay[k] * x[rank][k]);
       }
     }
-    for (size_t k = 0; k < w.size(); ++k) w[k] -= kRate * times[k] * gradient_sum[k];
+    for (size_t k = 0; k < w.size(); ++k)
+      w[k] -= kRate * times[k] * (gradient_sum[k] + decay[k] * w[k]);
     x[rank] = w;
   }
 }
