@@ -1,6 +1,7 @@
 #include "client/guest/client_state.h"
 
 #include <charconv>
+#include <limits>
 #include <system_error>
 #include <utility>
 
@@ -15,7 +16,8 @@ namespace {
 // The names of numbers in the metadata.
 constexpr const char *kRun = "tern.run", *kStep = "tern.step", *kRound = "tern.round";
 
-Result<uint64_t> NumberIn(const tensors::Metadata& metadata, const char* name) {
+// The number of that name, at most `max`.
+Result<uint64_t> NumberIn(const tensors::Metadata& metadata, const char* name, uint64_t max) {
   const auto entry = metadata.find(name);
   if (entry == metadata.end())
     return Status(Code::kBadData, Cat("the saved state of Tern: saw no ", name,
@@ -23,7 +25,7 @@ Result<uint64_t> NumberIn(const tensors::Metadata& metadata, const char* name) {
   const std::string& text = entry->second;
   uint64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error == std::errc() && end == text.data() + text.size() && number < setup::kUnknownSteps)
+  if (error == std::errc() && end == text.data() + text.size() && number <= max)
     return number;
   return Status(Code::kBadData, Cat("the saved state of Tern: saw ", Printable(text), " as ", name,
                                     ", expected a number; give what was saved in this job"));
@@ -40,9 +42,10 @@ Result<std::unique_ptr<ClientState>> ClientState::Make(const setup::Setup& setup
   if (saved.empty()) return state;
   Result<tensors::TensorFile> file = tensors::DecodeSafetensors(saved);
   if (!file.ok()) return file.status().Within("the saved state of Tern");
-  const auto run = NumberIn(file->metadata, kRun);
-  const auto step = NumberIn(file->metadata, kStep);
-  const auto round = NumberIn(file->metadata, kRound);
+  // A run's number is random.
+  const auto run = NumberIn(file->metadata, kRun, std::numeric_limits<uint64_t>::max());
+  const auto step = NumberIn(file->metadata, kStep, setup::kUnknownSteps - 1);
+  const auto round = NumberIn(file->metadata, kRound, setup::kUnknownSteps - 1);
   for (const auto* number : {&run, &step, &round}) {
     if (!number->ok()) return number->status();
   }
