@@ -27,7 +27,8 @@ struct Progress {
         decode_time(registry.GetTimeCounter("tern_worker_decode_seconds_total",
                                             "Time in decoding and updating")),
         wait_time(registry.GetTimeCounter("tern_worker_wait_seconds_total",
-                                          "Time of the compute thread waiting for sums")),
+                                          "Time of the compute thread waiting for sums, at the start "
+                                          "and in evaluations, too")),
         checkpoints(registry.GetCounter("tern_worker_checkpoints_total", "Checkpoints written")),
         checkpoint_failures(registry.GetCounter("tern_worker_checkpoint_failures_total",
                                                 "Checkpoints that could not be written")),

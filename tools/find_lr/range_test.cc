@@ -89,8 +89,9 @@ Result<Suggestion> SuggestRate(const RateRange& range, const std::vector<RatedLo
   });
   Suggestion suggestion;
   suggestion.too_high_rate = too_high != losses.end() ? too_high->rate : losses.back().rate;
+  suggestion.has_risen = too_high != losses.end();
   suggestion.rate = kShareOfTooHigh * suggestion.too_high_rate;
-  suggestion.may_be_higher = too_high == losses.end() && losses.back().step == range.steps;
+  suggestion.may_be_higher = !suggestion.has_risen && losses.back().step == range.steps;
   return suggestion;
 }
 

@@ -36,6 +36,7 @@ inline constexpr double kSmoothing = 0.9;
 struct Suggestion {
   double rate = 0;
   double too_high_rate = 0;  // the rate from which the suggestion was taken: see SuggestRate
+  bool has_risen = false;    // whether the smoothed loss had risen halfway back there
   // The loss did not rise up to the last rate, so higher rates may be good, too.
   bool may_be_higher = false;
 };

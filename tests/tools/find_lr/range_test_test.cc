@@ -80,6 +80,7 @@ TEST(SuggestRate, IsAQuarterOfTheRateWhereTheLossIsHalfwayBack) {
   EXPECT_DOUBLE_EQ(suggestion->too_high_rate, kRange.RateOf(22));
   EXPECT_DOUBLE_EQ(suggestion->rate, kRange.RateOf(22) / 4);
   EXPECT_FALSE(suggestion->may_be_higher);
+  EXPECT_TRUE(suggestion->has_risen);
 }
 
 TEST(SuggestRate, TakesTheLastRateOfATestThatDivergedBeforeItsLossRose) {
@@ -89,6 +90,7 @@ TEST(SuggestRate, TakesTheLastRateOfATestThatDivergedBeforeItsLossRose) {
   ASSERT_TRUE(suggestion.ok());
   EXPECT_DOUBLE_EQ(suggestion->too_high_rate, kRange.RateOf(150));
   EXPECT_FALSE(suggestion->may_be_higher);
+  EXPECT_FALSE(suggestion->has_risen);
 }
 
 TEST(SuggestRate, FollowsTheCurve) {
@@ -108,6 +110,7 @@ TEST(SuggestRate, SaysIfHigherRatesMayBeGood) {
   const Result<Suggestion> suggestion = SuggestRate(kRange, RateLosses(kRange, CurveOf(1, 1000)));
   ASSERT_TRUE(suggestion.ok());
   EXPECT_TRUE(suggestion->may_be_higher);
+  EXPECT_FALSE(suggestion->has_risen);
 }
 
 TEST(SuggestRate, RefusesCurvesThatSayNothing) {
