@@ -2,6 +2,7 @@
 
 #include <array>
 #include <bit>
+#include <cmath>
 
 namespace tern::client {
 namespace {
@@ -24,8 +25,10 @@ Fields FieldsOf(const pb::Evaluations& record) {
           record.last_step()};
 }
 
-// Whether an evaluation is better than one with `best_accuracy` and `best_loss`.
+// Whether an evaluation is better than one with `best_accuracy` and `best_loss`. One of weights that
+// have diverged never is.
 bool IsBetter(double accuracy, double loss, double best_accuracy, double best_loss, double gain) {
+  if (!std::isfinite(loss)) return false;
   if (accuracy > best_accuracy + gain) return true;
   return gain == 0 && accuracy == best_accuracy && loss < best_loss;
 }
@@ -77,10 +80,12 @@ void EvaluationRecord::Add(const std::vector<pb::Figures>& by_rank, const pb::Fi
   const auto samples = static_cast<double>(total.test_samples());
   const double accuracy = static_cast<double>(total.test_correct()) / samples;
   const double loss = total.test_loss() / samples;
-  const bool is_first = record.count() == 0;
+  const bool is_first = record.count() == 0 && std::isfinite(loss);
+  const bool has_best = record.best_step() != 0;
   record.set_count(record.count() + 1);
   record.set_newest_step(step);
-  if (is_first || IsBetter(accuracy, loss, record.best_accuracy(), record.best_loss(), 0)) {
+  if (!has_best ? std::isfinite(loss)
+                : IsBetter(accuracy, loss, record.best_accuracy(), record.best_loss(), 0)) {
     record.set_best_step(step);
     record.set_best_accuracy(accuracy);
     record.set_best_loss(loss);

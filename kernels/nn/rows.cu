@@ -90,7 +90,8 @@ __global__ void __launch_bounds__(kThreads)
     const float score = AsFloat(sample_scores[c]);
     sum += exp(score - largest);
     sum_below_largest += score - largest;
-    num_above += score > label_score || (score == label_score && c < label);
+    // As RankOfLabel of softmax_loss.cc: a NaN is never below.
+    num_above += !(score < label_score || (score == label_score && c >= label));
   }
   sum = SumOfBlock<kThreads>(sum, row);
   sum_below_largest = SumOfBlock<kThreads>(sum_below_largest, row);

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <fstream>
 #include <sstream>
@@ -99,6 +100,20 @@ TEST(Evaluate, WithoutTheKeyWritesNoConfusionMatrix) {
   EXPECT_THAT(evaluation.out(), HasSubstr("top-5 "));
   EXPECT_EQ(job.OutputBytes("confusion.csv"), "");
   EXPECT_EQ(job.OutputBytes("evaluated_confusion.csv"), "");
+}
+
+TEST(Evaluate, FailsForWeightsOfATrainingThatDiverged) {
+  TestJob job({.steps = 4});
+  job.StartAll();
+  job.ExpectAllEnd(0);
+  std::string weights = job.OutputBytes("weights.safetensors");
+  std::fill(weights.end() - 8, weights.end(), '\xff');  // two NaNs
+  const std::string diverged = job.folder() + "/diverged.safetensors";
+  std::ofstream(diverged, std::ios::binary) << weights;
+  TestProgram& evaluation = StartEvaluation(&job, diverged);
+  EXPECT_EQ(evaluation.Wait(), 65);
+  EXPECT_THAT(evaluation.out(), HasSubstr("nan on "));
+  EXPECT_THAT(evaluation.err(), HasSubstr(diverged + ": its loss is not finite"));
 }
 
 TEST(Evaluate, RefusesWeightsThatAreNotTheModels) {

@@ -9,11 +9,12 @@ namespace tern::engine {
 namespace {
 
 // Returns how many scores are larger than the label's. If two classes have equal scores, the score
-// of the first class counts as the larger.
+// of the first class counts as the larger. A NaN counts as larger than all, and if the label's score
+// is NaN, all are larger, itself included: such a sample is never correct.
 uint32_t RankOfLabel(const float* row_scores, uint32_t classes, uint32_t label) {
   uint32_t rank = 0;
   for (uint32_t c = 0; c < classes; ++c)
-    rank += row_scores[c] > row_scores[label] || (row_scores[c] == row_scores[label] && c < label);
+    rank += !(row_scores[c] < row_scores[label] || (row_scores[c] == row_scores[label] && c >= label));
   return rank;
 }
 

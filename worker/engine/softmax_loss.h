@@ -11,7 +11,8 @@ struct SoftmaxSums {
   // the target q[c] is smoothing / classes, plus (1 - smoothing) if c is the label.
   double loss = 0;
   // The numbers of rows whose label has the largest score, or one of the five largest. If two
-  // classes have equal scores, the score of the first class counts as the larger.
+  // classes have equal scores, the score of the first class counts as the larger. A row whose
+  // label's score is NaN is not counted among the correct ones.
   uint64_t correct = 0;
   uint64_t among_five = 0;
 };

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 
 namespace tern::client {
 namespace {
@@ -38,6 +39,22 @@ TEST(EvaluationRecord, KeepsTheBestByAccuracyAndThenByLoss) {
   EXPECT_EQ(record.Get().best_loss(), 0.89);
   EXPECT_EQ(record.Get().count(), 4u);
   EXPECT_FALSE(record.StopsJob());
+}
+
+// The weights have diverged.
+TEST(EvaluationRecord, NeverTakesALossThatIsNotFinite) {
+  for (const double loss : {std::nan(""), double{INFINITY}}) {
+    EvaluationRecord record(JobThatStops(2));
+    record.Add({}, Total(100, loss), 10);
+    EXPECT_FALSE(record.IsBest(10)) << "the first";
+    record.Add({}, Total(0, 90), 20);
+    EXPECT_TRUE(record.IsBest(20));
+    record.Add({}, Total(100, loss), 30);
+    EXPECT_FALSE(record.IsBest(30));
+    EXPECT_EQ(record.Get().best_accuracy(), 0);
+    record.Add({}, Total(100, loss), 40);
+    EXPECT_TRUE(record.StopsJob());
+  }
 }
 
 TEST(EvaluationRecord, StopsAfterEnoughEvaluationsInARow) {

@@ -47,6 +47,21 @@ TEST(SoftmaxLoss, TiesGoToTheFirstClass) {
   EXPECT_NEAR(sums.loss, 2 * std::log(4.0), 1e-12);
 }
 
+TEST(SoftmaxLoss, NoSampleWithoutANumberIsCorrect) {
+  const float nan = std::nanf("");
+  const std::vector<uint32_t> labels = {1};
+  const auto sums_of = [&](std::vector<float> scores) {
+    return SoftmaxLoss(scores.data(), labels, 1, 6, 1, 0, nullptr);
+  };
+  EXPECT_EQ(sums_of({1, 9, 1, 1, 1, 1}).correct, 1u);
+  for (const auto& scores : std::vector<std::vector<float>>{
+           {nan, nan, nan, nan, nan, nan}, {1, nan, 1, 1, 1, 1}, {1, 9, 1, 1, 1, nan}}) {
+    EXPECT_EQ(sums_of(scores).correct, 0u);
+    EXPECT_TRUE(std::isnan(sums_of(scores).loss) || scores[1] == 9);
+  }
+  EXPECT_EQ(sums_of({1, nan, 1, 1, 1, 1}).among_five, 0u);
+}
+
 TEST(SoftmaxLoss, CountsOnlyTheRowsInUse) {
   const std::vector<float> scores = {1, 2, 3, 4, 5, 7};
   std::vector<float> gradient(6, 9);
