@@ -90,6 +90,7 @@ class Bucket:
         if self._means_arrived is not None and self._stream is not None:
             torch.cuda.current_stream(self._stream.device).wait_event(self._means_arrived)
 
+    @torch.no_grad()
     def complete(self) -> None:
         # The future makes the streams of those who wait for it wait for this thread's current stream.
         with torch.cuda.stream(self._stream):  # None: of no GPU, and does nothing

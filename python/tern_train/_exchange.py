@@ -25,6 +25,15 @@ def trained_parameters(module: torch.nn.Module) -> list[tuple[str, torch.nn.Para
 
 
 def table_of(parameters: Iterable[tuple[str, torch.nn.Parameter]]) -> list[Tensor]:
+    """``TernError`` if a parameter is complex: Tern exchanges real numbers."""
+    parameters = list(parameters)
+    for name, parameter in parameters:
+        if parameter.is_complex():
+            raise TernError(
+                64,
+                f"{name}: saw a complex parameter, and Tern exchanges real numbers; make it a real one with a last "
+                "dimension of 2, and use torch.view_as_complex(it) in forward()",
+            )
     return [Tensor(name, tuple(parameter.shape)) for name, parameter in parameters]
 
 
@@ -196,6 +205,8 @@ class Exchange(Session):
             if tensor is None or tensor.shape != parameter.shape:
                 saw = "None" if tensor is None else tuple(tensor.shape)
                 raise TernError(64, f"mean_: tensor {t}: saw the shape {saw}; expected {tuple(parameter.shape)}, that of parameter {t}")
+            if tensor.is_complex():
+                raise TernError(64, f"mean_: tensor {t}: saw complex numbers; expected real ones")
 
     @torch.no_grad()
     def _wait_for(self, step: Sequence[Bucket]) -> None:
@@ -278,7 +289,7 @@ class Exchange(Session):
                 bucket = self._waiting.pop(event.tensor)
                 bucket.num_left -= 1
             if bucket.num_left == 0:
-                bucket.complete()
+                self._complete(bucket)
         elif event.type == EventType.STATE:
             self._load_state(event.state)
         elif event.type == EventType.GIVE_STATE:
@@ -287,6 +298,13 @@ class Exchange(Session):
             self._is_ready.set()
         elif event.type == EventType.ENDED:
             self._fail(Ended(event.code, event.text) if event.code != 0 else None)
+
+    def _complete(self, bucket: Bucket) -> None:
+        try:
+            bucket.complete()
+        except Exception as error:  # of PyTorch: a tensor that cannot be written, a GPU
+            bucket.fail(TernError(70, f"the means cannot be written back: {type(error).__name__}: {error}"))
+            raise
 
     def _synchronize(self) -> None:
         """A thread's copies do not wait for the streams of other threads."""

@@ -42,7 +42,7 @@ What to use:
 ``rank_of_environment``, ``world_size_of_environment``    this worker's rank and how many there are, by which the script
                    chooses its part of the data
 
-Gradients may have any shape and type. Tern takes and gives fp32 numbers, row-major, and the mean over the workers comes
+Gradients may have any shape and real type. Tern takes and gives fp32 numbers, row-major, and the mean over the workers comes
 back in the parameters' type.
 
 Errors are :class:`tern_train.TernError`, with a sentence and an exit code in ``code``. A job that fails for whatever
@@ -143,7 +143,7 @@ def ddp(
     - A gradient that is not finite ends the job, except with ``skips_overflow=True``, for GradScaler.
     - A worker with less data than others may end; the mean is that of those that go on.
 
-    Raises :class:`tern_train.TernError`: 64 for a module with a SyncBatchNorm, an unknown rank or no job file, 76 if the
+    Raises :class:`tern_train.TernError`: 64 for a module with a SyncBatchNorm or complex parameters, an unknown rank or no job file, 76 if the
     workers' tables of tensors differ, 78 for a faulty job file.
     """
     refuse_sync_batch_norm(module)  # DistributedDataParallel would say something else.
@@ -163,7 +163,7 @@ def ddp(
         goes_back=goes_back,
         tern_state=tern_state,
     )
-    net = DistributedDataParallel(module, **{"gradient_as_bucket_view": True, **ddp_arguments})
+    net = DistributedDataParallel(module, **{"gradient_as_bucket_view": True, "broadcast_buffers": False, **ddp_arguments})
     exchange.may_be_unused = net.find_unused_parameters or net.static_graph
     net.register_comm_hook(exchange, hook)
     net.tern = exchange  # type: ignore[assignment]

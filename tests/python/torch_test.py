@@ -143,6 +143,11 @@ class Ways(unittest.TestCase):
                                  "64: mean_: tensor 0: saw the shape None;", "mean: 1.0"):
                     self.assertIn(sentence, output)
 
+    def test_means_of_parameters(self):
+        with job() as two:
+            for output in two.run("means_of_parameters"):
+                self.assertIn("mean: 1.0", output)
+
     def test_local_steps(self):
         for outer in ("none", "diloco"):
             with self.subTest(outer=outer), job() as two:
@@ -316,6 +321,15 @@ class Faults(unittest.TestCase):
 
     def test_sync_batch_norm(self):
         self.is_refused("sync_batch_norm", "TernError: 1: saw a SyncBatchNorm")
+
+    def test_complex_parameters(self):
+        self.is_refused("complex_parameters", "TernError: 1.weight: saw a complex parameter")
+
+    def test_means_that_cannot_be_written(self):
+        with job() as two:
+            for worker in two.start_workers("unwritable_means"):
+                self.assertNotEqual(worker.wait(), 0, worker.output)
+                self.assertIn("the means cannot be written back", worker.output)
 
     def test_a_rank_that_is_not_known(self):
         self.is_refused("no_rank", "TernError: this worker's rank is not known")

@@ -154,6 +154,24 @@ def wrong_tensors():
         print("mean:", ones[0].mean().item())
 
 
+def means_of_parameters():
+    """The parameters themselves, which are leaves with gradients. The means are copied back, because they are bfloat16."""
+    module = torch.nn.Linear(3, 2).to(torch.bfloat16)
+    with tern.torch.Exchange(module) as exchange:
+        with torch.no_grad():
+            for parameter in module.parameters():
+                parameter.fill_(2 * RANK)
+        exchange.mean_(exchange.parameters)
+        print("mean:", module.weight.mean().item())
+
+
+def unwritable_means():
+    """Tensors into which nothing can be written, because their elements share memory."""
+    module = torch.nn.Linear(3, 2)
+    exchange = tern.torch.Exchange(module)
+    exchange.mean_([torch.ones(1, 1).expand(2, 3), torch.ones(2)])
+
+
 def overflow():
     torch.manual_seed(1)
     programs.scaler(tern.torch.ddp, overflows_in=2)
@@ -167,6 +185,10 @@ def uneven():
 
 def sync_batch_norm():
     tern.torch.ddp(torch.nn.SyncBatchNorm.convert_sync_batchnorm(programs.conv_net()))
+
+
+def complex_parameters():
+    tern.torch.ddp(torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(2, 2, dtype=torch.complex64)))
 
 
 def no_rank():
