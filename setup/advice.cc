@@ -9,6 +9,7 @@
 #include "common/algorithm/facts.h"
 #include "common/base/text.h"
 #include "common/config/address.h"
+#include "setup/report.h"
 
 namespace tern::setup {
 
@@ -23,6 +24,8 @@ constexpr double kManyCheckpoints = 0.1, kSlowData = 0.2;
 // From these ratios on.
 constexpr double kThreadsPerCpu = 1.5, kSlowFactor = 1.5;
 constexpr const char* kSmallestCodec = "ternary_ans";
+// From this up_ratio on, kSmallestCodec would not send less (topk may send a thousandth).
+constexpr double kSmallestRatio = 20;
 
 using Sentence = std::optional<std::string>;
 
@@ -135,7 +138,7 @@ Sentence SlowLinks(const AdviceFacts& facts) {
       totals.communication_s * static_cast<double>(facts.workers.size());  // of all workers
   const auto bytes = static_cast<double>(totals.traffic.up_bytes + totals.traffic.down_bytes);
   std::vector<std::string> remedies;
-  if (facts.pushes_gradients && facts.codec != kSmallestCodec)
+  if (facts.pushes_gradients && facts.codec != kSmallestCodec && facts.up_ratio < kSmallestRatio)
     remedies.push_back(Cat("a smaller codec (exchange.codec: ", kSmallestCodec, ")"));
   if (facts.num_servers < facts.workers.size())
     remedies.push_back(facts.num_servers == 1 ? "a second server shard on a host of its own"
@@ -167,6 +170,8 @@ AdviceFacts AdviceFactsOf(const Setup& setup, const std::vector<WorkerStatus>& w
                              counters.machine()});
   }
   facts.codec = setup.job.exchange().codec();
+  facts.up_ratio =
+      RatioToFp32(setup.table.total, facts.totals.rounds, facts.totals.traffic.up_bytes);
   facts.num_servers = static_cast<uint32_t>(setup.job.servers_size());
   const algorithm::Facts algorithm_facts = algorithm::FactsOf(setup.job);
   facts.pushes_gradients = algorithm_facts.pushed_quantity == pb::AlgorithmTraits::gradient;

@@ -23,6 +23,7 @@ struct AdviceFacts {
   Totals totals;                // of the job
   std::vector<Worker> workers;  // those present
   std::string codec;            // the job's codec
+  double up_ratio = 0;          // how many times fewer bytes fp32's pushes have (RatioToFp32)
   uint32_t num_servers = 1;
   bool pushes_gradients = true;       // else parameters or their changes
   bool waits_for_all_workers = true;  // every round waits for every worker

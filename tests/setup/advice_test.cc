@@ -127,6 +127,18 @@ TEST(Advice, NamesSlowLinksAndWhatIsLeftToTry) {
   EXPECT_THAT(AdviseOn(facts), IsEmpty());
 }
 
+// topk sends less than the codec that is named to others.
+TEST(Advice, NamesNoLargerCodec) {
+  AdviceFacts facts = QuietFacts();
+  facts.totals.compute_s = 3.5;
+  facts.totals.communication_s = 6;
+  facts.codec = "topk";
+  facts.up_ratio = 500;
+  EXPECT_THAT(AdviseOn(facts), ElementsAre(HasSubstr("a second: a second server shard")));
+  facts.up_ratio = 4;
+  EXPECT_THAT(AdviseOn(facts), ElementsAre(HasSubstr("exchange.codec: ternary_ans")));
+}
+
 TEST(Advice, SaysThatTheNetworkIsNoLimit) {
   AdviceFacts facts = QuietFacts();
   facts.totals.compute_s = 9;

@@ -8,8 +8,10 @@
 #include <memory>
 #include <random>
 
+#include "common/algorithm/ranks.h"
 #include "common/base/text.h"
 #include "common/net/address.h"
+#include "setup/metrics_routes.h"
 
 namespace tern::tools {
 namespace {
@@ -26,6 +28,35 @@ bool CanBind(const std::string& host, uint16_t port) {
   const bool is_bound = fd >= 0 && bind(fd, addresses->ai_addr, addresses->ai_addrlen) == 0;
   if (fd >= 0) close(fd);
   return is_bound;
+}
+
+// Whether all metrics ports of the job's daemons are free if metrics.port is `base`.
+bool AreMetricsPortsFree(const pb::Job& job, const std::string& host, uint16_t base) {
+  pb::Metrics metrics = job.metrics();
+  metrics.set_port(base);
+  bool are_free = true;
+  for (uint32_t s = 0; are_free && s < static_cast<uint32_t>(job.servers_size()); ++s)
+    are_free = CanBind(host, setup::ServerMetricsPort(metrics, s));
+  for (uint32_t rank = 0; are_free && rank < algorithm::NumRanks(job); ++rank)
+    are_free = CanBind(host, setup::WorkerMetricsPort(metrics, rank));
+  return are_free;
+}
+
+// If metrics ports of the job are taken, finds others.
+Status AddMetricsPort(const pb::Job& job, std::set<uint16_t>* taken,
+                      std::vector<std::string>* overrides) {
+  if (job.metrics().port() == 0) return Ok();
+  const Result<std::vector<std::string>> hosts = net::Resolve(job.metrics().host());
+  if (!hosts.ok()) return Ok();  // The daemon that cannot listen says why.
+  const std::string& host = hosts->front();
+  if (AreMetricsPortsFree(job, host, static_cast<uint16_t>(job.metrics().port()))) return Ok();
+  while (true) {
+    const Result<uint16_t> base = FindFreePort(host, 0, 1, taken);
+    if (!base.ok()) return base.status();
+    if (!AreMetricsPortsFree(job, host, *base)) continue;
+    overrides->push_back(Cat("metrics.port=", *base));
+    return Ok();
+  }
 }
 
 }  // namespace
@@ -61,6 +92,7 @@ Result<std::vector<std::string>> FreePortOverrides(const pb::Job& job) {
     if (job.servers(server).data_ports_size() > 0)
       overrides.push_back(Cat("servers.", server, ".data_ports=[]"));
   }
+  TERN_RETURN_IF_ERROR(AddMetricsPort(job, &taken_ports, &overrides).Within("--free_ports"));
   return overrides;
 }
 

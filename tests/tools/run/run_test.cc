@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/base/text.h"
+#include "common/net/tcp_listener.h"
 #include "tests/e2e/job_fixture.h"
 
 namespace tern::e2e {
@@ -51,6 +52,20 @@ TEST(Run, SupportsOverridesTwoShardsAndFreePorts) {
   EXPECT_TRUE(std::filesystem::exists(job.folder() + "/elsewhere/summary.json"));
   EXPECT_TRUE(std::filesystem::exists(job.folder() + "/my_logs/worker.1.stderr"));
   EXPECT_FALSE(std::filesystem::exists(job.output_dir()));
+}
+
+// Worker 1's metrics port is taken, so the page is at another port, which is printed.
+TEST(Run, FreePortsAreThoseOfThePageToo) {
+  const auto holder = net::TcpListener::Listen("127.0.0.1", 0);
+  ASSERT_TRUE(holder.ok());
+  const uint16_t taken = (*holder)->port();
+  const std::string port = Cat("metrics.port=", taken - 101);
+  TestJob job;
+  TestProgram& tern = job.StartTern(
+      {"run", job.job_file(), "--set", "train.steps=7", "--set", port, "--free_ports"});
+  EXPECT_EQ(tern.Wait(), 0) << tern.err();
+  EXPECT_THAT(tern.out(), HasSubstr("the page of this job is http://127.0.0.1:"));
+  EXPECT_THAT(tern.out(), Not(HasSubstr(Cat("http://127.0.0.1:", taken - 101, "/"))));
 }
 
 TEST(Run, ABadJobStartsNoProcessAndNamesAllErrors) {
