@@ -47,7 +47,8 @@ def weights_of(state):
 def main():
     if len(sys.argv) != 3:
         sys.exit("usage: scripts/torch_to_safetensors.py WEIGHTS.pt OUT.safetensors")
-    save(sys.argv[2], weights_of(torch.load(sys.argv[1], map_location="cpu")), {"format": "pt"})
+    # weights_only: before PyTorch 2.6, a file could else run code.
+    save(sys.argv[2], weights_of(torch.load(sys.argv[1], map_location="cpu", weights_only=True)), {"format": "pt"})
 
 
 if __name__ == "__main__":

@@ -15,6 +15,8 @@
 #include <filesystem>
 #include <limits>
 #include <memory>
+#include <new>
+#include <string_view>
 #include <utility>
 
 #include "common/algorithm/ranks.h"
@@ -235,6 +237,29 @@ Status FlushStdout() {
   return Status(Code::kCannotWrite, Cat("stdout: not all output could be written",
                                         error == 0 ? "" : Cat(" (", std::strerror(error), ")"),
                                         "; check that there is room for it"));
+}
+
+namespace {
+
+const char* program_out_of_memory = "tern";
+
+[[noreturn]] void EndOutOfMemory() {
+  const auto print = [](std::string_view text) {
+    [[maybe_unused]] const ssize_t num_written = write(STDERR_FILENO, text.data(), text.size());
+  };
+  print(program_out_of_memory);
+  print(
+      ": out of memory: saw that the system gives no more, expected enough for the job; tern check "
+      "prints what it needs, and a limit of the process or its container may be lower than the "
+      "machine's memory\n");
+  std::_Exit(ExitCode(Status(Code::kInternal, "")));
+}
+
+}  // namespace
+
+void EndWhenOutOfMemory(const char* program) {
+  program_out_of_memory = program;
+  std::set_new_handler(EndOutOfMemory);
 }
 
 int ReportExit(const std::string& program, const Status& run_status) {

@@ -62,5 +62,8 @@ Status FlushStdout();
 // Flushes stdout, and writes the trace if there is one. Writes the message of `status`, or of the
 // error in doing so, to stderr and the log unless it is ok. Returns the exit code.
 int ReportExit(const std::string& program, const Status& status);
+// From here on, a thread of this process that gets no memory ends the process with a sentence and
+// the exit code of kInternal, instead of aborting it. `program` is its name, a literal.
+void EndWhenOutOfMemory(const char* program);
 
 }  // namespace tern::setup

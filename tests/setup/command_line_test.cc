@@ -184,6 +184,17 @@ TEST(StartDaemon, ReturnsTheErrorsOfTheJob) {
             Code::kBadData);
 }
 
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // They end a process themselves.
+TEST(EndWhenOutOfMemory, EndsTheProcessWithASentence) {
+  const auto allocate = [] {
+    EndWhenOutOfMemory("tern_server");
+    std::vector<char> too_many(size_t{1} << 60);
+    std::printf("%p\n", static_cast<void*>(too_many.data()));
+  };
+  EXPECT_EXIT(allocate(), testing::ExitedWithCode(70), "^tern_server: out of memory: saw that");
+}
+#endif
+
 TEST(ReportExit, ReturnsTheExitCodeAndPrintsTheMessage) {
   testing::internal::CaptureStderr();
   EXPECT_EQ(ReportExit("tern_worker", Status(Code::kAddress, "the port is taken")), 69);

@@ -265,13 +265,17 @@ TEST(Report, SaysWhoWroteTheWeightsIfTheLowestRankCouldNot) {
   worker1.figures = worker0.figures;
   EXPECT_THAT(SummaryTable(MakeSummaryJson({worker0, worker1})), Not(HasSubstr("weights")));
   worker0.figures.set_weights_rank(1);
-  worker0.figures.set_weights_error("worker 0: cannot write /a/weights.safetensors: disk full");
+  worker0.figures.set_weights_error(
+      "worker 0: cannot write /a/weights.safetensors: disk full\x1b[2J\ntest accuracy 100 %");
   const std::string summary = MakeSummaryJson({worker0, worker1});
   EXPECT_EQ(json::parse(summary)["weights_path"], "/b/weights.safetensors");
   EXPECT_EQ(json::parse(summary)["weights_rank"], 1);
   EXPECT_THAT(SummaryTable(summary),
               HasSubstr("in /b/weights.safetensors of worker 1, because worker 0: cannot write "
                         "/a/weights.safetensors: disk full"));
+  // What the worker says can neither steer a terminal nor make a row.
+  EXPECT_THAT(SummaryTable(summary), Not(HasSubstr("\x1b")));
+  EXPECT_THAT(SummaryTable(summary), Not(HasSubstr("\ntest accuracy")));
 }
 
 TEST(Report, AJobWithoutALengthShowsNone) {
