@@ -9,6 +9,7 @@
 #include "common/base/logging.h"
 #include "common/protocol/members/control.h"
 #include "common/protocol/rounds/cells.h"
+#include "common/protocol/rounds/lane_members.h"
 #include "server/lane_trace.h"
 
 namespace tern::server {
@@ -132,7 +133,12 @@ bool DataLane::AdoptRunAndBeginning(const pb::Members& members) {
   } else if (checkpoints_ != nullptr && !checkpoints_->Begin(members.run()).ok()) {
     return false;
   }
-  if (!members.has_beginning() || members.beginning() == beginning_) return true;
+  // A central lane without rounds has begun a new run above; with rounds, that has a beginning.
+  const uint64_t known_run = central_lane_ != nullptr ? 0 : run_;
+  if (!protocol::RoundToGoBackTo(members, known_run, beginning_).has_value()) {
+    run_ = members.run();
+    return true;
+  }
   std::optional<pb::Checkpoint> target;
   if (members.has_resume()) target = members.resume();
   const bool is_restored =
@@ -142,6 +148,7 @@ bool DataLane::AdoptRunAndBeginning(const pb::Members& members) {
                << " cannot go back, and refuses all workers: " << go_back_status.message();
     return false;
   }
+  run_ = members.run();
   beginning_ = members.beginning();
   if (central_lane_ != nullptr) central_lane_->SetBeginning(beginning_);
   return true;
@@ -149,8 +156,12 @@ bool DataLane::AdoptRunAndBeginning(const pb::Members& members) {
 
 Status DataLane::GoBack(const std::optional<pb::Checkpoint>& target) {
   if (central_lane_ != nullptr) return central_lane_->GoBack(target);
-  if (checkpoints_ != nullptr && target.has_value())
+  if (checkpoints_ != nullptr && target.has_value()) {
     TERN_RETURN_IF_ERROR(checkpoints_->Load(*target));
+  } else if (checkpoints_ != nullptr) {
+    // Begin() has prepared the folder. What it has of this run is needed if this process is new.
+    checkpoints_->ClearState();
+  }
   localized_lane_->GoBack(target.has_value() ? target->round() : 0);
   return Ok();
 }

@@ -104,7 +104,8 @@ class DataLane {
   std::unique_ptr<CentralLane> central_lane_;            // null if workers hold the parameters
   // Whether the lane has lost its disk, and so answers no message any more.
   bool has_lost_disk_ = false;
-  uint64_t beginning_ = 0;  // the newest beginning that OnMembers has adopted
+  // The run and the beginning that OnMembers has adopted; 0: none yet.
+  uint64_t run_ = 0, beginning_ = 0;
   std::atomic<uint64_t> last_step_{0};
 };
 

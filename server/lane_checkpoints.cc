@@ -234,13 +234,17 @@ Status LaneCheckpoints::LoadPoint(const checkpoint::Point& point) {
   return Ok();
 }
 
-Status LaneCheckpoints::BeginWithoutState() {
+void LaneCheckpoints::ClearState() {
   for (const auto& [cell, add_state] : state_adder_by_cell_) {
     const SavedState state = StateOfCell(cell, add_state);
     for (const SavedState::Array& array : state.arrays)
       std::fill(array.values.begin(), array.values.end(), 0.f);
     for (const SavedState::Number& number : state.numbers) *number.value = 0;
   }
+}
+
+Status LaneCheckpoints::BeginWithoutState() {
+  ClearState();
   return RestartRun();
 }
 

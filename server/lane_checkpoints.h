@@ -95,6 +95,8 @@ class LaneCheckpoints {
   // kBadData: the checkpoint is damaged; nothing has changed, and failure() then returns the same
   // error.
   Status Load(const pb::Checkpoint& from);
+  // Sets the cells' state to zeros, as which what codecs keep begins. Does nothing on disk.
+  void ClearState();
   // Restores the cells from the newest undamaged checkpoint of this run, of either kind. Returns
   // its step; nullopt if there is none.
   std::optional<uint64_t> LoadNewest();

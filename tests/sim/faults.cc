@@ -18,6 +18,7 @@ void World::InjectFault(const Fault& fault) {
       return SendStopSignals(fault);
     case Fault::Kind::kKillAll:
     case Fault::Kind::kKillWorkers:
+    case Fault::Kind::kKillAllButFollowers:
       return KillAll(fault);
     case Fault::Kind::kFlipBit:
       return FlipBit(fault);
@@ -124,9 +125,10 @@ void World::KillAll(const Fault& fault) {
     ++num_starting_;
     queue_.Post(now_ + fault.down_time + rng_.Ms(0, 50), Event::Type::kStartWorker, rank);
   }
-  StrikeWorkerDisks(fault);
+  if (schedule_.checkpoint_every != 0) StrikeWorkerDisks(fault);
   if (fault.kind == Fault::Kind::kKillWorkers) return;
-  for (uint32_t shard = 0; shard < schedule_.shards(); ++shard) {
+  const bool kills_followers = fault.kind == Fault::Kind::kKillAll;
+  for (uint32_t shard = 0; shard < (kills_followers ? schedule_.shards() : 1); ++shard) {
     const uint32_t process = current_server_[shard];
     if (process == kNobody || !servers_[process]->alive()) continue;
     servers_[process]->Kill();
@@ -184,7 +186,7 @@ void World::StrikeWorkerDisks(const Fault& fault) {
   all_state_lost_ |= is_state_lost && fault.kind == Fault::Kind::kKillWorkers;
   const bool lost_some = is_state_lost && any_struck && any_saved;
   may_refuse_start_ = lost_some || (is_state_lost && any_gap);
-  must_refuse_start_ = lost_some && fault.kind == Fault::Kind::kKillAll;
+  must_refuse_start_ = lost_some && fault.kind != Fault::Kind::kKillWorkers;
 }
 
 void World::InjectWorkerFault(const Fault& fault) {

@@ -240,6 +240,27 @@ Schedule Schedule::MakeWithCheckpoints(uint64_t seed) {
   return schedule;
 }
 
+Schedule Schedule::MakeWithSurvivors(uint64_t seed) {
+  Rng rng(seed ^ 0x5afe);
+  Schedule schedule;
+  const auto fits = [&schedule] {
+    return schedule.shards() > 1 && !schedule.is_central && schedule.is_deterministic() &&
+           schedule.elasticity.on_loss == algorithm::OnLoss::kWait;
+  };
+  for (uint64_t candidate = seed * 100; !fits(); ++candidate)
+    schedule = seed % 4 == 0 ? MakeWithCheckpoints(candidate) : Make(candidate);
+  schedule.seed = seed;
+  std::erase_if(schedule.faults, [](const Fault& fault) {
+    return fault.IsStop() || fault.kind == Fault::Kind::kReplaceWorker;
+  });
+  Fault fault = DrawFault(schedule, &rng);
+  fault.kind = Fault::Kind::kKillAllButFollowers;
+  fault.target = fault.witness = static_cast<uint32_t>(rng.Below(schedule.workers));
+  fault.hold = fault.for_good = false;
+  schedule.faults.push_back(fault);
+  return schedule;
+}
+
 Schedule Schedule::MakeWithFlippedBit(uint64_t seed) {
   Schedule schedule = MakeWithCheckpoints(seed);
   Rng rng(seed ^ 0xf11b);
@@ -357,6 +378,7 @@ std::string ToString(const Schedule& schedule) {
                               "stop all, beside",
                               "kill all",
                               "kill all workers",
+                              "kill all but followers",
                               "flip a bit of worker",
                               "sleep"};
   const char* on_loss_names[] = {"fail", "wait", "shrink"};

@@ -40,8 +40,9 @@ struct Fault {
     // All processes are killed (SIGKILL) and started again. If `hold`, the newest checkpoint of
     // worker `target` is damaged; if `for_good`, all checkpoints of that worker are lost.
     kKillAll,
-    kKillWorkers,  // like kKillAll, but servers are not killed
-    kFlipBit,      // a bit of the weights in the memory of worker `target` flips
+    kKillWorkers,          // like kKillAll, but servers are not killed
+    kKillAllButFollowers,  // like kKillAll, but shards other than 0 are not killed
+    kFlipBit,              // a bit of the weights in the memory of worker `target` flips
     // The host of a daemon sleeps for `down_time`, and its clock stands still: that of shard
     // `target`, or of worker `target` - shards(). If `all_others`, the hosts of all others sleep.
     // If not `hold`, the sleepers' connections break.
@@ -161,6 +162,9 @@ struct Schedule {
   static Schedule MakeWithoutRounds(uint64_t seed);
   // Makes a job with rounds and workers' checkpoints. All its processes may be killed at once.
   static Schedule MakeWithCheckpoints(uint64_t seed);
+  // Makes a job with rounds whose workers hold the weights, with or without checkpoints. Shard 0 and
+  // all workers are killed at once, and other shards are not.
+  static Schedule MakeWithSurvivors(uint64_t seed);
   // Makes a job like MakeWithCheckpoints. A bit of one worker's weights flips; there are faults of
   // the network and of shards other than 0, and no others.
   static Schedule MakeWithFlippedBit(uint64_t seed);

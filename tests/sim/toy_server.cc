@@ -5,6 +5,7 @@
 
 #include "common/protocol/members/follower.h"
 #include "common/protocol/rounds/cells.h"
+#include "common/protocol/rounds/lane_members.h"
 #include "tests/sim/world.h"
 
 namespace tern::sim {
@@ -51,7 +52,7 @@ ToyServer::ToyServer(World* world, uint32_t process, uint32_t shard, uint64_t in
   }
   for (uint32_t l = 1; l <= num_data_lanes; ++l) MakeLane(l, incarnation);
   members_.resize(num_data_lanes);
-  beginnings_.resize(num_data_lanes);
+  known_members_.resize(num_data_lanes);
   auto cells = world->layout().RoundCells({shard, 0}, world->report());
   if (shard == 0) {
     auto coordinator =
@@ -214,9 +215,11 @@ void ToyServer::OnMembers(uint32_t lane) {
 }
 
 void ToyServer::BeginLane(uint32_t index, const pb::Members& members) {
-  if (!members.has_beginning() || members.beginning() == beginnings_[index]) return;
-  beginnings_[index] = members.beginning();
-  round_lanes_[index]->GoBack(members.begin());
+  pb::Members& known = known_members_[index];
+  const std::optional<uint64_t> round =
+      protocol::RoundToGoBackTo(members, known.run(), known.beginning());
+  known = members;
+  if (round.has_value()) round_lanes_[index]->GoBack(*round);
 }
 
 void ToyServer::Kill() {

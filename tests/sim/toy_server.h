@@ -66,7 +66,7 @@ class ToyServer {
   protocol::Time Now() const;  // the time by this process's clock
   void OnLaneMessage(uint32_t index, protocol::Peer from, const protocol::Message& message,
                      protocol::Sends* out);
-  // Tells a data lane to go back if `members` has a new beginning (see beginnings_).
+  // Tells a data lane to go back if `members` has a new run or beginning.
   void BeginLane(uint32_t index, const pb::Members& members);
   // The checkpoints that all data lanes of this process have on their disk.
   protocol::SavedCheckpoints CheckpointsOfAllLanes() const;
@@ -90,10 +90,8 @@ class ToyServer {
   std::vector<std::unique_ptr<protocol::RoundLane>> round_lanes_;
   std::vector<std::unique_ptr<PlayedLane>> lanes_;
   std::vector<std::deque<pb::Members>> members_;  // for each data lane: messages on the way to it
-  // For each lane in round_lanes_: the number of the job's newest start that the lane knows. A new
-  // number tells the lane to go back to an earlier round.
-  std::vector<uint64_t> beginnings_;
-  uint32_t shard0_connection_ = kNobody;           // the connection to shard 0
+  std::vector<pb::Members> known_members_;  // for each lane in round_lanes_: the newest it knows
+  uint32_t shard0_connection_ = kNobody;    // the connection to shard 0
   std::vector<protocol::Peer> unreachable_peers_;  // OnTick() tells control_ of them
   bool is_alive_ = true, was_killed_ = false;
   std::optional<protocol::Time> asleep_since_;  // set while the process sleeps

@@ -1,10 +1,12 @@
 #include "common/protocol/members/follower.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "common/base/invariants.h"
 #include "common/base/text.h"
+#include "common/protocol/rounds/lane_members.h"
 
 namespace tern::protocol {
 
@@ -153,8 +155,9 @@ void Follower::OnMembers(const pb::Members& members, ControlActions* out) {
     pulse->set_floor(lane_.floor());
     return SendShard0(std::move(message), out);
   }
-  if (members.has_beginning() && members.beginning() != members_.beginning()) {
-    lane_.GoBack(members.begin());
+  if (const std::optional<uint64_t> round =
+          RoundToGoBackTo(members, members_.run(), members_.beginning())) {
+    lane_.GoBack(*round);
     peers_.clear();  // every worker has to say hello again
   }
   members_ = members;

@@ -58,6 +58,13 @@ bool LaneMembers::IsPeerOfMember(Peer peer) const {
                                   [&](const LaneMember& member) { return member.peer == peer; });
 }
 
+std::optional<uint64_t> RoundToGoBackTo(const pb::Members& members, uint64_t known_run,
+                                        uint64_t known_beginning) {
+  if (members.has_beginning() && members.beginning() != known_beginning) return members.begin();
+  const bool is_next_run = known_run != 0 && members.run() != 0 && members.run() != known_run;
+  return is_next_run ? std::optional<uint64_t>(0) : std::nullopt;
+}
+
 Send RefuseOtherConnection(Peer from) {
   return {from,
           MakeRefuse(static_cast<int>(Code::kNotAllowed), "say hello first", pb::Refuse::retry)};

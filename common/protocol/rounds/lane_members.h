@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -61,6 +62,12 @@ class LaneMembers {
   uint64_t epoch_ = 0;
 };
 
+// `members` arrives at a lane that knows the run `known_run` and the beginning `known_beginning`
+// (Members.run and Members.beginning in wire.proto; 0: none yet). Returns the round after which the
+// lane must go on, with no members and no slots; nullopt: it goes on as it is. A new run without a
+// beginning begins at initial weights: shard 0 and all workers were lost, but not this process.
+std::optional<uint64_t> RoundToGoBackTo(const pb::Members& members, uint64_t known_run,
+                                        uint64_t known_beginning);
 // Refuses a message that names a member, but came on another connection than the member's hello. A
 // true member then says hello on this connection.
 Send RefuseOtherConnection(Peer from);

@@ -156,6 +156,33 @@ TEST_F(FollowerTest, IgnoresOlderMembers) {
   EXPECT_EQ(Count(DeliverFromShard0(members), Type::kMembers), 0);
 }
 
+// Shard 0 and all workers were started again, and the job has no checkpoints.
+TEST_F(FollowerTest, BeginsTheNextRunAtItsStart) {
+  const auto become_members = [this](uint64_t run, uint64_t epoch, uint64_t incarnation) {
+    Message members;
+    *members.head.mutable_members() = MembersOf(epoch, {incarnation, incarnation + 1});
+    members.head.mutable_members()->set_run(run);
+    DeliverFromShard0(members);
+  };
+  const auto greet = [this](uint64_t incarnation) {
+    Deliver(100, HelloMessage(TestHello(0, incarnation)));
+    Deliver(101, HelloMessage(TestHello(1, incarnation + 1)));
+  };
+  BecomeFollowing();
+  become_members(50, 2, 10);
+  greet(10);
+  Deliver(100, HeartbeatMessage(0, 10, 4));
+  Deliver(101, HeartbeatMessage(1, 11, 4));
+  become_members(50, 3, 10);
+  EXPECT_EQ(follower_->lane().floor(), 4u) << "the same run goes on";
+  become_members(60, 3, 20);
+  EXPECT_EQ(follower_->lane().floor(), 0u);
+  EXPECT_EQ(follower_->WaitingFor(), "worker 0, worker 1");
+  greet(20);
+  EXPECT_TRUE(follower_->lane().open());
+  EXPECT_EQ(follower_->lane().floor(), 0u);
+}
+
 TEST_F(FollowerTest, TellsShard0AtOnceThatItsMembersAreOlder) {
   BecomeFollowing(5);
   Message members;
