@@ -243,17 +243,13 @@ void LaneCheckpoints::ClearState() {
   }
 }
 
-Status LaneCheckpoints::BeginWithoutState() {
-  ClearState();
-  return RestartRun();
-}
-
 Status LaneCheckpoints::Load(const pb::Checkpoint& from) {
   if (state_adder_by_cell_.empty()) return Ok();
   if (from.has_shards()) {
     LOG(WARNING) << "the model was divided over the server shards otherwise before; dropped: "
                  << protocol::kServersCodecState;
-    return BeginWithoutState();
+    ClearState();
+    return RestartRun();
   }
   if (const Status load_status = LoadPoint({from.run(), from.step(), from.round()});
       !load_status.ok())

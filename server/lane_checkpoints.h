@@ -129,8 +129,6 @@ class LaneCheckpoints {
   // Prepares the folder for `run`. `is_restart`: the run starts again from the initial state.
   Status PrepareFolder(uint64_t run, bool is_restart);
   Status LoadPoint(const checkpoint::Point& point);
-  // Clears the cells' state, and moves all files to another folder.
-  Status BeginWithoutState();
   // Updates saved_ from the files on disk and num_failed_.
   void UpdateSaved();
 

@@ -162,8 +162,8 @@ struct Schedule {
   static Schedule MakeWithoutRounds(uint64_t seed);
   // Makes a job with rounds and workers' checkpoints. All its processes may be killed at once.
   static Schedule MakeWithCheckpoints(uint64_t seed);
-  // Makes a job with rounds whose workers hold the weights, with or without checkpoints. Shard 0 and
-  // all workers are killed at once, and other shards are not.
+  // Makes a job with rounds whose workers hold the weights, with or without checkpoints. Shard 0
+  // and all workers are killed at once, and other shards are not.
   static Schedule MakeWithSurvivors(uint64_t seed);
   // Makes a job like MakeWithCheckpoints. A bit of one worker's weights flips; there are faults of
   // the network and of shards other than 0, and no others.
