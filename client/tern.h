@@ -216,7 +216,8 @@ void tern_keep(tern_client* client, const void* state, size_t num_bytes);
 /* What Tern keeps of this program in a client's job between two steps, for the program's own checkpoint: what codecs remember
  * of earlier gradients, and the number of the step, on which drawn codes depend. If all programs start again with
  * what each saved after the same step, the job goes on as if nothing had happened. `state` is valid until the
- * next tern_save or tern_close. Waits a tenth of a second for the end of the step, and then returns TERN_AGAIN. */
+ * next tern_save or tern_close. Waits a tenth of a second for the end of the step, and then returns TERN_AGAIN: call again
+ * until it returns something else, before the next push. */
 int tern_save(tern_client* client, const void** state, size_t* num_bytes, tern_error* error);
 
 /* How many steps are done. */

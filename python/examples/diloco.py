@@ -49,7 +49,7 @@ def train(model, optimizer, data, options):
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--job", default=os.environ.get("TERN_JOB", "job.yaml"), help="the job file; else TERN_JOB")
+    parser.add_argument("--job", default=os.environ.get("TERN_JOB", "local_job.yaml"), help="the job file; else TERN_JOB")
     parser.add_argument("--text", type=pathlib.Path, default=pathlib.Path(__file__), help="the text that it learns")
     parser.add_argument("--steps", type=int, default=2000)
     parser.add_argument("--every", type=int, default=50, metavar="STEPS", help="steps between two exchanges")

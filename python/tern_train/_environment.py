@@ -3,8 +3,11 @@
 import ctypes
 import logging
 import os
+from typing import Any
 
 import torch.distributed as dist
+from torch.utils.data import Dataset
+from torch.utils.data.distributed import DistributedSampler
 
 from tern_train import _library
 from tern_train._client import TernError
@@ -45,3 +48,11 @@ def world_size_of_environment() -> int:
     if _has_group_of_workers() and "TERN_WORLD_SIZE" not in os.environ:
         return dist.get_world_size()
     return _number_of_environment(_library.WORLD_SIZE, "the number of workers")
+
+
+def sampler(dataset: Dataset[Any], **arguments: Any) -> "DistributedSampler[Any]":
+    """This worker's part of the data, each epoch: PyTorch's DistributedSampler, with this worker's rank and the number of workers.
+
+    ``arguments``    the others of DistributedSampler: ``shuffle``, ``seed``, ``drop_last``. ``TernError`` as from
+    :func:`rank_of_environment` and :func:`world_size_of_environment`."""
+    return DistributedSampler(dataset, world_size_of_environment(), rank_of_environment(), **arguments)

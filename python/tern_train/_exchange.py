@@ -89,12 +89,13 @@ class Exchange(Session):
                    the same but for a thousandth, for hosts that compute differently. If not, the job ends, with 76
     ``state_dict``, ``load_state_dict``    functions that return and install what a worker must have that was lost and
                    starts again (``faults.on_worker_loss: wait``); ``steps`` then says after how many steps it goes on.
-                   Tensors come on the CPU. None: the module's, which is enough only if the optimizer keeps nothing
+                   Tensors come on the CPU. None: the module's, which is enough only if the optimizer keeps nothing. Both are called
+                   while the constructor runs and later, so what they use must exist before
     ``goes_back``  the training loop is that of :meth:`loop`. The job's ``checkpoints`` are then of the whole program, with what
                    ``state_dict`` returns: the job resumes from them, and goes back to them when a worker or a server has
                    lost what its codec remembers of earlier gradients. The same in all workers
     ``tern_state``    what :meth:`state_dict` returned on this rank, from the program's own checkpoint, if all programs start
-                   again from checkpoints of the same step. The program loads module and optimizer itself, before
+                   again from checkpoints of the same step; on all ranks or on none. The program loads module and optimizer itself, before
 
     Attributes: ``overflowed_steps``, how many steps ``skips_overflow`` has made infinite; ``parameters``, those that are
     trained, in the order of :meth:`mean_`; ``client``, the :class:`~tern_train.Client`.
@@ -279,7 +280,7 @@ class Exchange(Session):
                 for t, address in zip(extra_indices, pending.extras.addresses):
                     self.client.push(t, address, address, gives_up=self._has_ended.is_set)
         except TernError as error:
-            raise (self._failure or error) from None
+            raise self._reason(error) from None
 
     # --- What comes back
 

@@ -26,6 +26,11 @@ class LocalSteps:
     the last exchange is exchanged as a gradient is, by the job's codec, and ``outer`` takes its mean
     from the weights that all had then. After an exchange all workers have the same weights; between two, each its own.
 
+    By default ternary codecs clip what they code. Of changes that is a bias alike on all workers, which no mean takes away and
+    ``outer``'s momentum multiplies. Give the job a rotation, as ``python/examples/local_job.yaml`` has it, or ``clip: none``:
+
+        exchange: {codec: ternary_ans, rotate: 4096, scaler_elements: 4096, clip_sigma: 1}
+
     Arguments:
 
     ``module``     its trained parameters, with their names and order, must be the same in all workers; all begin with
@@ -38,7 +43,8 @@ class LocalSteps:
     With ``faults.on_worker_loss: wait`` a worker that was lost and starts again gets the weights and the outer optimizer of
     the last exchange, and goes on after as many steps as ``steps`` says; its inner optimizer begins anew.
 
-    Raises :class:`~tern_train.TernError`, and :class:`~tern_train.Ended` if the job fails.
+    Raises :class:`~tern_train.TernError` (64 for a module with a SyncBatchNorm or complex parameters), and
+    :class:`~tern_train.Ended` if the job fails.
     """
 
     def __init__(

@@ -106,6 +106,13 @@ class Session:
 
         atexit.register(exit_with_its_code)
 
+    def __reduce__(self) -> str:
+        raise TernError(
+            64,
+            "a worker's part in a job cannot be copied or pickled, and neither can what has it; of what ddp() returned, take "
+            "the .module: AveragedModel(net.module), copy.deepcopy(net.module)",
+        )
+
     def _release(self) -> None:
         """Stops the use of the client's memory, and other threads that use the client."""
 

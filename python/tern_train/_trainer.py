@@ -120,9 +120,11 @@ class Trainer(Session):
     ``overrides``  keys of the job file that have other values: "KEY=VALUE", as after ``--set``
     ``evaluate``   ``evaluate(part, parts)`` evaluates the module on part ``part`` (from 0) of ``parts`` nearly equal parts of
                    the test samples, and returns a :class:`Score`, or a tuple as it. It is called between two steps, as the job's ``evaluation``
-                   says, and at the end, with the module in evaluation mode and without gradients. None: no evaluation
+                   says, and at the end, with the module in evaluation mode and without gradients. None: no evaluation. In all workers
+                   or in none: the figures are the sums over all parts, and leave out that of a worker without ``evaluate``
 
-    Raises :class:`~tern_train.TernError`, and :class:`~tern_train.Ended` if the job fails.
+    Raises :class:`~tern_train.TernError` (64 for a module with a SyncBatchNorm or complex parameters), and
+    :class:`~tern_train.Ended` if the job fails.
     """
 
     def __init__(
@@ -164,6 +166,7 @@ class Trainer(Session):
 
     def _open(self, job: str | os.PathLike[str] | None, rank: int, overrides: Sequence[str]) -> Client:
         parameters = trained_parameters(self._module)
+        table = table_of(parameters)
         statistics = running_statistics(self._module)
         first = [p.detach().to("cpu", torch.float32).contiguous() for _, p in parameters]
         first_statistics = [tensor.detach().to("cpu", torch.float32).contiguous() for _, tensor in statistics]
@@ -174,7 +177,7 @@ class Trainer(Session):
             fixed_digest=_digest_of_frozen(self._module),
             evaluates=self._evaluate is not None,
         )
-        return Client(job, table_of(parameters), rank, overrides, has_first_state=rank == 0, module=part)
+        return Client(job, table, rank, overrides, has_first_state=rank == 0, module=part)
 
     # --- Steps
 

@@ -5,10 +5,18 @@ A script with DistributedDataParallel changes by two lines:
     import tern_train as tern
 
     net = tern.torch.ddp(model, job="job.yaml")     # in place of DistributedDataParallel(model)
-    for x, y in loader:                              # unchanged from here on
+    for x, y in loader:                              # the loop is as before
         loss_fn(net(x), y).backward()
         optimizer.step()
         optimizer.zero_grad()
+
+If the script has no process group, ``ddp`` makes one of this process alone. ``torch.distributed`` then says rank 0 of 1 in every
+worker: a DistributedSampler would give all workers the same samples, ``if dist.get_rank() == 0`` would hold in all, and
+all_reduce would add nothing up. Ask Tern in their place:
+
+    sampler = tern.torch.sampler(dataset)            # in place of DistributedSampler(dataset)
+    if tern.torch.rank_of_environment() == 0:        # in place of dist.get_rank()
+        save(model)
 
 The job file, the same for all, says how many workers there are, where the servers are and which codec is used:
 
@@ -39,8 +47,8 @@ What to use:
 ``LocalSteps``     for an exchange after every N steps instead of after each: local SGD, DiLoCo
 ``describe``       the table of a module's tensors as JSON
 ``save_weights``, ``load_weights``    files of weights, as Tern reads and writes them
-``rank_of_environment``, ``world_size_of_environment``    this worker's rank and how many there are, by which the script
-                   chooses its part of the data
+``sampler``        a DistributedSampler of this worker's part of the data
+``rank_of_environment``, ``world_size_of_environment``    this worker's rank and how many there are
 
 Gradients may have any shape and real type. Tern takes and gives fp32 numbers, row-major, and the mean over the workers comes
 back in the parameters' type.
@@ -58,7 +66,7 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-from tern_train._environment import rank_of_environment, world_size_of_environment
+from tern_train._environment import rank_of_environment, sampler, world_size_of_environment
 from tern_train._exchange import Exchange, describe, refuse_sync_batch_norm
 from tern_train._local_steps import LocalSteps
 from tern_train._trainer import Score, Trainer
@@ -74,6 +82,7 @@ __all__ = [
     "hook",
     "load_weights",
     "rank_of_environment",
+    "sampler",
     "save_weights",
     "world_size_of_environment",
 ]
@@ -88,7 +97,8 @@ def hook(exchange: Exchange, bucket: dist.GradBucket) -> torch.futures.Future[to
 
     For a DistributedDataParallel whose process group has one process, or is the default group of as many processes
     as the job has workers. In a group of one, with find_unused_parameters or static_graph, also set
-    ``exchange.may_be_unused = True``.
+    ``exchange.may_be_unused = True``. In a larger one, ``broadcast_buffers=False``: otherwise rank 0's buffers go to all in
+    each forward pass, in which all must then take part, equally often.
     """
     return exchange.hook(bucket)
 
@@ -125,15 +135,18 @@ def ddp(
     ``compare``    "hash": every ``compare_every`` steps, all workers' weights must be the same bit for bit; "norm": their norms must be
                    the same but for a thousandth, for hosts that compute differently. If not, the job ends, with 76
     ``state_dict``, ``load_state_dict``    functions that return and install what a worker must have that was lost and starts
-                   again (``faults.on_worker_loss: wait``): the module's state and the optimizer's. None: the module's alone
+                   again (``faults.on_worker_loss: wait``): the module's state and the optimizer's. None: the module's alone. They are
+                   called while ``ddp`` runs and later, so what they use must exist before. The state has what torch.load takes with
+                   weights_only=True: tensors, numbers, texts, lists, dicts
     ``goes_back``  the training loop is ``for step in net.tern.loop(steps)``. Tern then keeps checkpoints of the program, resumes from
                    them, and goes back to them by itself: see :class:`Exchange`
     ``tern_state``    what ``net.tern.state_dict()`` returned on this rank, from the program's own checkpoint: see :class:`Exchange`
-    ``ddp_arguments``    for DistributedDataParallel. ``gradient_as_bucket_view`` is True if it is not given, which saves a copy
-                   of all gradients
+    ``ddp_arguments``    for DistributedDataParallel. If they are not given, ``gradient_as_bucket_view`` is True, which saves a copy
+                   of all gradients, and ``broadcast_buffers`` is False
 
     Returns the DistributedDataParallel. Its attribute ``tern`` is the :class:`Exchange`. If the program has no process
-    group, one of this process alone is made, so that nothing but Tern travels.
+    group, one of this process alone is made, so that nothing but Tern travels. Of what is returned, copy the ``module``:
+    ``AveragedModel(net.module)``.
 
     What is as with DistributedDataParallel: first weights from rank 0, no_sync(), gradient clipping, frozen and tied
     parameters, static_graph, gradient_as_bucket_view, loss scaling, torch.compile. What is not:
@@ -141,7 +154,8 @@ def ddp(
     - Buffers, such as batch norm's statistics, stay each worker's own after the beginning, except with ``average_buffers=True``.
     - With find_unused_parameters, parameters that no worker has used have gradients of zeros, not None.
     - A gradient that is not finite ends the job, except with ``skips_overflow=True``, for GradScaler.
-    - A worker with less data than others may end; the mean is that of those that go on.
+    - A worker with less data than others may end; the mean is that of those that go on. Not with find_unused_parameters in a
+      process group of several, whose own all-reduce then waits for it.
 
     Raises :class:`tern_train.TernError`: 64 for a module with a SyncBatchNorm or complex parameters, an unknown rank or no job file, 76 if the
     workers' tables of tensors differ, 78 for a faulty job file.

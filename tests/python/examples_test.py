@@ -137,7 +137,7 @@ class Examples(unittest.TestCase):
                 self.assertRegex(outputs[0], r"heard wrong [01]\.\d{4} of the symbols in [1-3] other utterances")
 
     def test_diloco(self):
-        with ExampleJob("diloco.py") as job:
+        with ExampleJob("diloco.py", "local_job.yaml") as job:
             self.equal_weights(job.train("--steps", 9, "--every", 3, "--batch", 4, "--width", 8), steps=(3, 6, 9))
 
     def test_od_sgd(self):
@@ -207,7 +207,7 @@ class Files(unittest.TestCase):
 
     def test_the_manual_names_each(self):
         text = (EXAMPLES / "README.md").read_text()
-        for name in ALL | WITHOUT_TERN | {"job.yaml", "module_job.yaml"}:
+        for name in ALL | WITHOUT_TERN | {"job.yaml", "local_job.yaml", "module_job.yaml"}:
             self.assertIn(f"]({name})", text)
 
 

@@ -140,7 +140,8 @@ class Ways(unittest.TestCase):
         with job() as two:
             for output in two.run("wrong_tensors"):
                 for sentence in ("64: mean_: saw 3 tensors; expected 4,", "64: mean_: tensor 0: saw the shape (2,); expected (2, 3),",
-                                 "64: mean_: tensor 0: saw the shape None;", "mean: 1.0"):
+                                 "64: mean_: tensor 0: saw the shape None;", "64: mean_: tensor 0: saw complex numbers;", "mean: 1.0",
+                                 "64: a worker's part in a job cannot be copied"):
                     self.assertIn(sentence, output)
 
     def test_means_of_parameters(self):
@@ -185,6 +186,17 @@ class Ways(unittest.TestCase):
     def test_unequal_amounts_of_data(self):
         with job() as two:
             two.run("uneven")
+
+    def test_unequal_amounts_of_data_in_a_process_group_of_all_workers(self):
+        with job() as two:
+            outputs = two.run("own_group_uneven", two.folder / "meeting", 2)
+            statistics = {re.search("^statistics: .*$", output, re.MULTILINE)[0] for output in outputs}
+            self.assertEqual(len(statistics), 2, statistics)
+
+    def test_each_worker_has_its_part_of_the_samples(self):
+        with job() as two:
+            for rank, output in enumerate(two.run("samplers", TERN_WORLD_SIZE="2")):
+                self.assertIn(f"samples: {list(range(rank, 8, 2))}", output)
 
     def test_a_forked_child_ends(self):
         with job() as two:
@@ -239,6 +251,13 @@ class Faults(unittest.TestCase):
         self.both_end("raise_in_with", (1, 1), "worker 1.*ValueError: on purpose")
 
     @unittest.skipUnless(torch_programs.HAS_SCALER, "PyTorch has a GradScaler for the CPU from 2.3 on")
+    def test_the_end_is_ended_before_the_event_has_been_seen(self):
+        with job() as two:
+            first, second = two.start_workers("late_end")
+            self.assertEqual(second.wait(), 0, second.output)
+            self.assertEqual(first.wait(), 75, first.output)
+            self.assertRegex(first.output, "ended: .*worker 1 has left on purpose")
+
     def test_a_gradient_that_is_not_finite(self):
         self.both_end("overflow", (79, 79), "worker 1.*the gradient of .* is not finite at round 3")
 
@@ -247,9 +266,9 @@ class Faults(unittest.TestCase):
             digests = {weights_in(output)["other_weights"] for output in two.run("other_weights")}
             self.assertEqual(len(digests), 1, digests)
 
-    def is_refused(self, program, text):
+    def is_refused(self, program, text, *words):
         with job(workers=1) as one:
-            worker = one.start_worker(0, program)
+            worker = one.start_worker(0, program, *words)
             self.assertEqual(worker.wait(), 1, worker.output)
             self.assertRegex(worker.output, text)
 
@@ -323,7 +342,9 @@ class Faults(unittest.TestCase):
         self.is_refused("sync_batch_norm", "TernError: 1: saw a SyncBatchNorm")
 
     def test_complex_parameters(self):
-        self.is_refused("complex_parameters", "TernError: 1.weight: saw a complex parameter")
+        for way in ("ddp", "Exchange", "LocalSteps", "Trainer"):
+            with self.subTest(way=way):
+                self.is_refused("complex_parameters", "TernError: 1.weight: saw a complex parameter", way)
 
     def test_means_that_cannot_be_written(self):
         with job() as two:

@@ -4,10 +4,13 @@
   torch_worker.py plain FILE WORLD PROGRAM...      programs of torch_programs.py over gloo, which meets in the file
   torch_worker.py over_tern PROGRAM=JOB...         the same over Tern, each in a job of its own
 """
+import copy
 import hashlib
 import logging
 import os
 import sys
+import threading
+import time
 
 import torch
 import torch.distributed as dist
@@ -17,6 +20,7 @@ import torch_programs as programs
 from torch_programs import PROGRAMS, RANK, SMALL, images, train
 
 import tern_train as tern
+from tern_train._client import EventType
 
 
 def digest(module):
@@ -145,13 +149,17 @@ def wrong_tensors():
     module = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.Linear(2, 2))
     with tern.torch.Exchange(module) as exchange:
         ones = [torch.ones(parameter.shape) for parameter in exchange.parameters]
-        for tensors in (ones[1:], [ones[1], *ones[1:]], [None, *ones[1:]]):
+        for tensors in (ones[1:], [ones[1], *ones[1:]], [None, *ones[1:]], [ones[0] * 1j, *ones[1:]]):
             try:
                 exchange.mean_(tensors)
             except tern.TernError as error:
                 print(f"{error.code}: {error}")
         exchange.mean_(ones)
         print("mean:", ones[0].mean().item())
+        try:
+            copy.deepcopy(exchange)
+        except tern.TernError as error:
+            print(f"{error.code}: {error}")
 
 
 def means_of_parameters():
@@ -172,6 +180,46 @@ def unwritable_means():
     exchange.mean_([torch.ones(1, 1).expand(2, 3), torch.ones(2)])
 
 
+def own_group_uneven(meeting_file, world):
+    """In a process group of all workers, worker 1 has more data than worker 0, and batch norms statistics of their own."""
+    join_group(meeting_file, world)
+    torch.manual_seed(1)
+    module = programs.conv_net()
+    train(tern.torch.ddp(module, **SMALL), images(3 + 3 * RANK))
+    print("statistics:", module[1].running_mean.tolist())
+
+
+def samplers():
+    """The process group says rank 0 of 1."""
+    torch.manual_seed(1)
+    train(tern.torch.ddp(programs.conv_net()), images(1))
+    print("samples:", list(tern.torch.sampler(range(8), shuffle=False)))
+
+
+def late_end():
+    """Worker 1 leaves the job. Worker 0 goes on with a step before its other thread has said that the job has ended."""
+    torch.manual_seed(1)
+    net = tern.torch.ddp(programs.conv_net())
+    train(net, images(2))
+    if RANK == 1:
+        net.tern.close(75, "worker 1 has left on purpose")
+        return
+    poll, is_over = net.tern.client.poll, threading.Event()
+
+    def slow_poll(timeout_s):
+        event = poll(timeout_s)
+        if event.type == EventType.ENDED:
+            is_over.set()
+            time.sleep(0.5)
+        return event
+    net.tern.client.poll = slow_poll
+    is_over.wait()
+    try:
+        train(net, images(1))
+    except tern.Ended as ended:
+        print("ended:", ended)
+
+
 def overflow():
     torch.manual_seed(1)
     programs.scaler(tern.torch.ddp, overflows_in=2)
@@ -187,8 +235,12 @@ def sync_batch_norm():
     tern.torch.ddp(torch.nn.SyncBatchNorm.convert_sync_batchnorm(programs.conv_net()))
 
 
-def complex_parameters():
-    tern.torch.ddp(torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(2, 2, dtype=torch.complex64)))
+def complex_parameters(way):
+    module = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(2, 2, dtype=torch.complex64))
+    if way == "LocalSteps":
+        tern.torch.LocalSteps(module, torch.optim.SGD(module.parameters(), lr=0.1), every=2)
+    else:
+        getattr(tern.torch, way)(module)
 
 
 def no_rank():
