@@ -1,11 +1,13 @@
 #include "worker/evaluate_alone.h"
 
+#include <cmath>
 #include <cstdio>
 
 #include "client/exchange/progress.h"
 #include "client/train/compute.h"
 #include "client/train/confusion.h"
 #include "common/base/counters.h"
+#include "common/base/text.h"
 #include "common/config/job.h"
 #include "worker/compute_threads.h"
 #include "worker/evaluate.h"
@@ -47,6 +49,11 @@ Status EvaluateAlone(const setup::Setup& setup, uint32_t rank, const std::string
               static_cast<double>(score->correct) / num_samples,
               static_cast<double>(score->among_five) / num_samples, score->loss / num_samples,
               static_cast<unsigned long long>(score->samples));
+  if (!std::isfinite(score->loss)) {
+    return Status(Code::kBadData, Cat(weights_path,
+                                      ": the loss on the test set is not finite; the weights are "
+                                      "of a training that diverged"));
+  }
   if (!wants_confusion) return Ok();
   return client::WriteConfusion(job.output_dir(), kConfusionFile, confusion, setup.net.classes(),
                                 (*evaluator)->class_names());

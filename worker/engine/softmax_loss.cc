@@ -34,12 +34,10 @@ SoftmaxSums SoftmaxLoss(const float* scores, std::span<const uint32_t> labels, u
       exp_sum += exps[c];
       difference_sum += row_scores[c] - largest_score;
     }
-    sums.loss += std::log(exp_sum) -
-                 extra_target_of_label * (row_scores[labels[n]] - largest_score) -
-                 target_of_every_class * difference_sum;
-    const uint32_t label_rank = RankOfLabel(row_scores, classes, labels[n]);
-    sums.correct += label_rank == 0;
-    sums.among_five += label_rank < 5;
+    sums.AddRow(std::log(exp_sum) -
+                    extra_target_of_label * (row_scores[labels[n]] - largest_score) -
+                    target_of_every_class * difference_sum,
+                RankOfLabel(row_scores, classes, labels[n]));
     if (gradient == nullptr) continue;
     float* row_gradient = gradient + size_t{n} * classes;
     for (uint32_t c = 0; c < classes; ++c) {

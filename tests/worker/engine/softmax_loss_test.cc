@@ -58,13 +58,25 @@ TEST(SoftmaxLoss, CountsOnlyTheRowsInUse) {
   for (int i = 2; i < 6; ++i) EXPECT_EQ(gradient[i], 0) << i;
 }
 
-TEST(SoftmaxLoss, PropagatesNonFiniteScores) {
-  const std::vector<float> scores = {NAN, 1};
-  std::vector<float> gradient(2);
-  const auto sums =
-      SoftmaxLoss(scores.data(), std::vector<uint32_t>{1}, 1, 2, 1, 0, gradient.data());
-  EXPECT_FALSE(std::isfinite(sums.loss));
-  EXPECT_FALSE(std::isfinite(gradient[1]));
+TEST(SoftmaxLoss, ARowWithAScoreThatIsNotFiniteHasNoLossAndIsNotRight) {
+  for (const std::vector<float>& scores :
+       {std::vector<float>{NAN, 1}, {0, NAN}, {NAN, NAN}, {0, INFINITY}, {NAN, INFINITY}}) {
+    std::vector<float> gradient(2);
+    const auto sums =
+        SoftmaxLoss(scores.data(), std::vector<uint32_t>{1}, 1, 2, 1, 0, gradient.data());
+    EXPECT_FALSE(std::isfinite(sums.loss));
+    EXPECT_FALSE(std::isfinite(gradient[1]));
+    EXPECT_EQ(sums.correct, 0u);
+    EXPECT_EQ(sums.among_five, 0u);
+  }
+}
+
+TEST(SoftmaxLoss, CountsTheFiniteRowsBesideOneThatIsNot) {
+  const std::vector<float> scores = {0, 1, NAN, NAN, 0, 1};
+  const auto sums = SoftmaxLoss(scores.data(), std::vector<uint32_t>{1, 1, 0}, 3, 2, 3, 0, nullptr);
+  EXPECT_TRUE(std::isnan(sums.loss));
+  EXPECT_EQ(sums.correct, 1u);
+  EXPECT_EQ(sums.among_five, 2u);
 }
 
 }  // namespace
