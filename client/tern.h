@@ -189,7 +189,7 @@ float* tern_memory(tern_client* client, enum tern_memory_kind kind, uint32_t ind
 int tern_next(tern_client* client, double timeout_s, tern_task* task, tern_error* error);
 
 /* The result of an evaluation, as sums over its samples. `correct`: those whose label has the largest score; `among_five`:
- * those whose label is among the five largest. */
+ * those whose label is among the five largest. An evaluation whose loss is not finite is never the best. */
 void tern_score(tern_client* client, double loss, uint64_t correct, uint64_t among_five,
                 uint64_t samples);
 

@@ -154,9 +154,11 @@ std::string SummaryJson(const Setup& setup, const std::vector<WorkerStatus>& wor
   }
   if (figures.evaluations().count() > 0) {
     const pb::Evaluations& evaluations = figures.evaluations();
-    fields["best_step"] = evaluations.best_step();
-    fields["best_accuracy"] = evaluations.best_accuracy();
-    fields["best_test_loss"] = evaluations.best_loss();
+    if (evaluations.best_step() != 0) {
+      fields["best_step"] = evaluations.best_step();
+      fields["best_accuracy"] = evaluations.best_accuracy();
+      fields["best_test_loss"] = evaluations.best_loss();
+    }
     if (evaluations.last_step() != 0 && evaluations.last_step() < position.steps())
       fields["stopped_early"] = true;
   }

@@ -28,6 +28,7 @@
 #include "models/graph/tensor_table.h"
 #include "models/models.h"
 #include "setup/environment.h"
+#include "setup/norm_check.h"
 #include "setup/tensor_rates.h"
 
 namespace tern::setup {
@@ -171,6 +172,7 @@ Status SetNet(Setup* setup) {
       models::MakeParameterTable(setup->net, FrozenPatterns(setup->job));
   if (!table.ok()) return table.status();
   setup->table = std::move(*table);
+  TERN_RETURN_IF_ERROR(CheckBatchNorms(setup->job, setup->net, setup->table));
   TERN_RETURN_IF_ERROR(SetPlanAndCheckUpdates(setup));
   const Result<uint64_t> confusion_elements = ConfusionMatrixSize(*setup);
   if (!confusion_elements.ok()) return confusion_elements.status();

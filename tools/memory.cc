@@ -22,6 +22,32 @@ uint64_t ActivationBytes(const setup::Setup& setup, uint64_t samples) {
   return elements * samples * kFloatBytes;
 }
 
+// Returns the bytes that codecs keep of gradients: a float for each element of a tensor whose codec
+// has a memory.
+uint64_t CodecMemoryBytes(const protocol::ExchangePlan& plan) {
+  uint64_t elements = 0;
+  for (size_t t = 0; t < plan.codec_of.size(); ++t)
+    if (plan.codec_of[t]->NewMemory(1) != nullptr) elements += plan.tensor_count[t];
+  return elements * kFloatBytes;
+}
+
+// Appends the rows of the passes of the job's network.
+void AddActivations(const setup::Setup& setup, std::vector<MemoryItem>* items) {
+  const pb::Job& job = setup.job;
+  uint64_t batch_size = algorithm::BatchOfWorker(job);
+  for (const pb::BatchGrowth& growth : job.train().batch_growth()) {
+    batch_size =
+        std::max<uint64_t>(batch_size, algorithm::BatchOfWorker(job, growth.batch_total()));
+  }
+  const char* const when = job.train().batch_growth_size() == 0 ? "" : " (the largest batch)";
+  items->push_back({"activations, training", 2 * ActivationBytes(setup, batch_size),
+                    Cat("about: ", batch_size, " samples", when,
+                        " and their gradients; tensors that are not live at the same time share "
+                        "memory, and 5 x 5 convolutions may keep four times their input")});
+  items->push_back({"activations, evaluation", ActivationBytes(setup, job.evaluation().batch()),
+                    Cat("about: ", job.evaluation().batch(), " samples")});
+}
+
 }  // namespace
 
 std::vector<MemoryItem> WorkerMemory(const setup::Setup& setup) {
@@ -30,6 +56,8 @@ std::vector<MemoryItem> WorkerMemory(const setup::Setup& setup) {
   const protocol::RoundBytes round_bytes = protocol::CountRoundBytes(setup.plan);
   std::vector<MemoryItem> items = {{"gradients", model_bytes, "fp32"}};
   const auto add_exchange = [&] {
+    if (const uint64_t bytes = CodecMemoryBytes(setup.plan); bytes != 0)
+      items.push_back({"codec memory", bytes, "fp32: what codes have left out so far"});
     if (std::any_of(setup.plan.codecs.begin(), setup.plan.codecs.end(),
                     [](const auto& codec) { return codec->rotates(); }))
       items.push_back({"rotated gradients", model_bytes, "fp32"});
@@ -45,6 +73,9 @@ std::vector<MemoryItem> WorkerMemory(const setup::Setup& setup) {
   // The program has the parameters, the optimizer and the data.
   if (setup::IsClientJob(job)) return add_exchange();
   items.insert(items.begin(), {"parameters", model_bytes, "fp32"});
+  if (setup.table.frozen_total != 0)
+    items.push_back({"frozen parameters", 2 * setup.table.frozen_total * kFloatBytes,
+                     "fp32, and as much for gradients that nobody reads"});
   // This optimizer has the state arrays of the job's, but without elements: each of the job's has
   // one element per parameter.
   if (auto optimizer = update::MakeOptimizer(job.train().optimizer(), 0); optimizer.ok()) {
@@ -58,16 +89,11 @@ std::vector<MemoryItem> WorkerMemory(const setup::Setup& setup) {
         items.push_back({"outer optimizer: " + state_array.name, model_bytes, "fp32"});
     }
   }
+  if (facts.has_own_point) items.push_back({"own weights", model_bytes, "fp32"});
   if (facts.has_average) items.push_back({"moving average", model_bytes, "fp32"});
   // The program has the activations and the data.
   if (setup::IsModuleJob(job)) return add_exchange();
-  const uint64_t batch_size = algorithm::BatchOfWorker(job);
-  items.push_back({"activations, training", 2 * ActivationBytes(setup, batch_size),
-                   Cat("at most: ", batch_size,
-                       " samples and their gradients; tensors that are not live at the same time "
-                       "share memory")});
-  items.push_back({"activations, evaluation", ActivationBytes(setup, job.evaluation().batch()),
-                   Cat("at most: ", job.evaluation().batch(), " samples")});
+  AddActivations(setup, &items);
   return add_exchange();
 }
 

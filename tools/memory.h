@@ -1,4 +1,5 @@
-// Upper bounds of the memory that a job needs on its machines, which `tern check` prints.
+// Estimates of the memory that a job needs on its machines, which `tern check` prints. A row whose
+// note begins with "at most" is an upper bound.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +16,8 @@ struct MemoryItem {
   std::string note;  // Explains the bytes in words.
 };
 
-// Returns the memory of a worker, without its images and oneDNN's own buffers.
+// Returns the memory of a worker, without its images, the buffers of oneDNN and of layers (such as
+// transformed tiles of convolutions), and what the algorithm keeps beside a worker's own weights.
 std::vector<MemoryItem> WorkerMemory(const setup::Setup& setup);
 // Returns the memory of a server shard. Assumes that a worker has at most one open round, and that
 // a round waits for all workers.

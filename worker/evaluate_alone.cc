@@ -50,9 +50,9 @@ Status EvaluateAlone(const setup::Setup& setup, uint32_t rank, const std::string
               static_cast<double>(score->among_five) / num_samples, score->loss / num_samples,
               static_cast<unsigned long long>(score->samples));
   if (!std::isfinite(score->loss)) {
-    return Status(Code::kBadData,
-                  Cat(weights_path,
-                      ": its loss is not finite; the weights are of a training that diverged"));
+    return Status(Code::kBadData, Cat(weights_path,
+                                      ": the loss on the test set is not finite; the weights are "
+                                      "of a training that diverged"));
   }
   if (!wants_confusion) return Ok();
   return client::WriteConfusion(job.output_dir(), kConfusionFile, confusion, setup.net.classes(),

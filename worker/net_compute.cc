@@ -21,8 +21,12 @@ class NetCompute : public BatchCompute {
         device_(DeviceOf(config::JobForRank(setup.job, rank))),
         pixels_(device_ == engine::Device::kCuda ? pixels : std::nullopt) {}
 
-  // Sets net_ to the net for batches of `batch_size` samples; plans that net on first use.
+  // Sets net_ to the net for batches of `batch_size` samples; plans that net if there is none.
   Status ChooseNet(uint32_t batch_size) {
+    if (device_ == engine::Device::kCpu && batch_size != batch_size_) {
+      nets_.clear();
+      net_ = nullptr;
+    }
     std::unique_ptr<engine::Net>& net = nets_[batch_size];
     if (net == nullptr) {
       const engine::Net::Options options = {.device = device_,
@@ -63,7 +67,7 @@ class NetCompute : public BatchCompute {
   }
   void ReleaseBatches() override {
     announced_batch_ = nullptr;
-    net_->Unstage();
+    if (net_ != nullptr) net_->Unstage();
   }
   Status status() const override { return net_status_.ok() ? net_->status() : net_status_; }
 
@@ -73,9 +77,12 @@ class NetCompute : public BatchCompute {
   const engine::Net::Arenas arenas_;
   const engine::Device device_;
   const std::optional<kernels::PixelRule> pixels_;
-  std::map<uint32_t, std::unique_ptr<engine::Net>> nets_;  // The key is the batch size.
-  engine::Net* net_ = nullptr;
-  uint32_t batch_size_ = 0;  // The batch size of net_.
+  // The key is the batch size. On a CPU there is only the net in use, because the next size of a
+  // growing batch needs the memory. On a GPU there are those of all sizes so far, because the
+  // batches that the prefetcher holds are page-locked through one of them.
+  std::map<uint32_t, std::unique_ptr<engine::Net>> nets_;
+  engine::Net* net_ = nullptr;  // null: it could not be planned
+  uint32_t batch_size_ = 0;     // The batch size of net_.
   const data::Batch* announced_batch_ =
       nullptr;         // The next batch, whose upload Backward starts; null if there is none.
   Status net_status_;  // The first error in planning a net; a device may have too little memory.

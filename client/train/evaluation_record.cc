@@ -25,10 +25,11 @@ Fields FieldsOf(const pb::Evaluations& record) {
           record.last_step()};
 }
 
-// Whether an evaluation is better than one with `best_accuracy` and `best_loss`. One of weights that
-// have diverged never is.
+// Whether an evaluation is better than one with `best_accuracy` and `best_loss`. One whose loss is
+// not finite is of weights that diverged: it is not better than any, and any other is better.
 bool IsBetter(double accuracy, double loss, double best_accuracy, double best_loss, double gain) {
   if (!std::isfinite(loss)) return false;
+  if (!std::isfinite(best_loss)) return true;
   if (accuracy > best_accuracy + gain) return true;
   return gain == 0 && accuracy == best_accuracy && loss < best_loss;
 }
@@ -80,12 +81,12 @@ void EvaluationRecord::Add(const std::vector<pb::Figures>& by_rank, const pb::Fi
   const auto samples = static_cast<double>(total.test_samples());
   const double accuracy = static_cast<double>(total.test_correct()) / samples;
   const double loss = total.test_loss() / samples;
-  const bool is_first = record.count() == 0 && std::isfinite(loss);
-  const bool has_best = record.best_step() != 0;
+  const bool is_first = record.count() == 0;
   record.set_count(record.count() + 1);
   record.set_newest_step(step);
-  if (!has_best ? std::isfinite(loss)
-                : IsBetter(accuracy, loss, record.best_accuracy(), record.best_loss(), 0)) {
+  const bool has_best = record.best_step() != 0;
+  if (has_best ? IsBetter(accuracy, loss, record.best_accuracy(), record.best_loss(), 0)
+               : std::isfinite(loss)) {
     record.set_best_step(step);
     record.set_best_accuracy(accuracy);
     record.set_best_loss(loss);

@@ -14,6 +14,9 @@ namespace {
 
 constexpr uint32_t kThreads = 128;
 
+// The largest factor that an image of n elements may have: 1 / (1 / sqrt(n)).
+__device__ double MaxFactor(uint64_t n) { return sqrt(static_cast<double>(n)); }
+
 template <typename T>
 __global__ void __launch_bounds__(kThreads)
     StandardizeRow(const T* x, uint64_t n, T* y, float* scale) {
@@ -25,7 +28,7 @@ __global__ void __launch_bounds__(kThreads)
   for (uint64_t i = threadIdx.x; i < n; i += kThreads)
     squares += (AsFloat(image[i]) - mean) * (AsFloat(image[i]) - mean);
   const double deviation = sqrt(SumOfBlock<kThreads>(squares, row) / static_cast<double>(n));
-  const double factor = 1 / fmax(deviation, 1 / sqrt(static_cast<double>(n)));
+  const double factor = fmin(1 / deviation, MaxFactor(n));
   for (uint64_t i = threadIdx.x; i < n; i += kThreads)
     y[blockIdx.x * n + i] = FromFloat<T>(static_cast<float>((AsFloat(image[i]) - mean) * factor));
   if (threadIdx.x == 0) scale[blockIdx.x] = static_cast<float>(factor);
@@ -39,19 +42,17 @@ __global__ void __launch_bounds__(kThreads)
     StandardizeRowBack(const T* y, const T* dy, const float* scale, uint64_t n, T* dx) {
   __shared__ double row[kThreads];
   const uint64_t begin = blockIdx.x * n;
-  double sum = 0, product = 0, squares = 0;
+  double sum = 0, product = 0;
   for (uint64_t i = begin + threadIdx.x; i < begin + n; i += kThreads) {
     const double gradient = AsFloat(dy[i]), out = AsFloat(y[i]);
     sum += gradient;
     product += gradient * out;
-    squares += out * out;
   }
   const auto count = static_cast<double>(n);
   sum = SumOfBlock<kThreads>(sum, row) / count;
   product = SumOfBlock<kThreads>(product, row) / count;
-  squares = SumOfBlock<kThreads>(squares, row);
-  // The mean square of y is 1 if d is the deviation; otherwise it is much less than 1.
-  const double mean_product = squares > 0.5 * count ? product : 0;
+  const bool is_deviation = scale[blockIdx.x] < static_cast<float>(MaxFactor(n));
+  const double mean_product = is_deviation ? product : 0;
   for (uint64_t i = begin + threadIdx.x; i < begin + n; i += kThreads)
     dx[i] = FromFloat<T>(static_cast<float>((AsFloat(dy[i]) - sum - AsFloat(y[i]) * mean_product) *
                                             scale[blockIdx.x]));
@@ -90,8 +91,7 @@ __global__ void __launch_bounds__(kThreads)
     const float score = AsFloat(sample_scores[c]);
     sum += exp(score - largest);
     sum_below_largest += score - largest;
-    // As RankOfLabel of softmax_loss.cc: a NaN is never below.
-    num_above += !(score < label_score || (score == label_score && c >= label));
+    num_above += score > label_score || (score == label_score && c < label);
   }
   sum = SumOfBlock<kThreads>(sum, row);
   sum_below_largest = SumOfBlock<kThreads>(sum_below_largest, row);

@@ -19,7 +19,9 @@ namespace tern::kernels {
 // The result of one row of scores.
 struct DeviceLoss {
   double loss;
-  uint32_t label_rank;  // classes with a higher score, or with an equal score and a lower number
+  // The number of classes with a higher score, or with an equal score and a lower number. If a score
+  // is NaN, the loss is NaN, and the rank means nothing.
+  uint32_t label_rank;
   uint32_t unused;
 };
 // Computes the softmax cross-entropy loss of each of `rows` samples, with label smoothing

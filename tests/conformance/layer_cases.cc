@@ -192,6 +192,9 @@ constexpr NetCase kCases[] = {
      4, 2},
     {"StandardizeInside", "conv { outputs: 3 kernel: 3 }; standardize {}; dense { outputs: 4 }", 2,
      6, 5, 4, 2},
+    {"StandardizeBelowItsBound",
+     "conv { outputs: 3 kernel: 3 }; scale { factor: 0.2 }; standardize {}; dense { outputs: 4 }",
+     2, 6, 5, 4, 4},
     {"Add",
      "conv { outputs: 3 kernel: 3 }; conv { outputs: 3 kernel: 3 padding: same }; "
      "inputs: 'a' inputs: 'b' add {}; dense { outputs: 4 }",

@@ -204,6 +204,34 @@ TEST(Memory, CountsTheArraysOfAnOuterOptimizer) {
   EXPECT_EQ(BytesOfItem(tools::WorkerMemory(**setup), "outer optimizer: momentum"), 4u * 431080);
 }
 
+TEST(Memory, CountsTheLargestBatch) {
+  TestJob job({.workers = 2, .batch_total = 8});
+  const auto items_of = [&job](const char* growth) {
+    const auto setup = setup::MakeSetup(job.job_file(), {growth});
+    EXPECT_TRUE(setup.ok()) << setup.status().message();
+    return tools::WorkerMemory(**setup);
+  };
+  const uint64_t before = BytesOfItem(items_of("train.batch_growth=[]"), "activations, training");
+  const auto grown = items_of(
+      "train.batch_growth=[{at_epoch: 1, batch_total: 16}, {at_epoch: 2, batch_total: 64}]");
+  EXPECT_EQ(BytesOfItem(grown, "activations, training"), 8 * before);
+}
+
+TEST(Memory, CountsWhatFrozenLayersAlgorithmsAndCodecsHold) {
+  TestJob job;
+  const auto items_of = [&job](const std::vector<std::string>& settings) {
+    const auto setup = setup::MakeSetup(job.job_file(), settings);
+    EXPECT_TRUE(setup.ok()) << setup.status().message();
+    return tools::WorkerMemory(**setup);
+  };
+  const auto frozen = items_of({"train.freeze=['conv*']"});
+  EXPECT_EQ(BytesOfItem(frozen, "parameters") + BytesOfItem(frozen, "frozen parameters") / 2,
+            4u * 431080);
+  EXPECT_EQ(BytesOfItem(items_of({"train.algorithm=easgd", "exchange.codec=fp32"}), "own weights"),
+            4u * 431080);
+  EXPECT_EQ(BytesOfItem(items_of({"exchange.codec=onebit"}), "codec memory"), 4u * 431080);
+}
+
 // This model has 1.6 billion parameters.
 TEST(Memory, IsCountedWithoutBeingAllocated) {
   TestJob job;

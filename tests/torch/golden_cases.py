@@ -29,6 +29,10 @@ def norm(epsilon=1e-5, momentum=0.1):
     return {"batchNorm": {"epsilon": epsilon, "momentum": momentum}}
 
 
+def scale(factor):
+    return {"scale": {"factor": factor}}
+
+
 def lrn(size, alpha, beta, k):
     return {"lrn": {"size": size, "alpha": alpha, "beta": beta, "k": k}}
 
@@ -111,6 +115,7 @@ def convolutions():
     yield "depthwise_twice_as_many", net(4, 6, [conv(8, 3, groups=4, pad=1)])
     yield "conv_dilation_2", net(3, 8, [conv(4, 3, dilation=2, pad=2)])
     yield "conv_dilation_3_same", net(3, 9, [conv(4, 2, dilation=3, **SAME)])
+    yield "conv_groups_dilation_stride", net(6, 9, [conv(9, 3, 2, groups=3, dilation=2, pad=2)])
     yield "conv_rectangle", net(3, 0, [conv(4, 3, 2, **SAME), RELU, conv(5, 3, pad=1)], rectangle=(7, 10))
     for channels in (16, 32, 48, 64):
         for side in (7, 8, 14, 16):
@@ -119,6 +124,7 @@ def convolutions():
         for side in (7, 8, 12):
             yield f"conv5x5_{channels}_of_{side}", net(channels, side, [conv(channels, 5, pad=2, bias=channels == 32)])
     yield "conv5x5_64_of_16", net(64, 16, [conv(64, 5, pad=2)], samples=4)
+    yield "conv5x5_16_of_8_pad_4", net(16, 8, [conv(16, 5, pad=4)])
     yield "conv5x5_3_to_64_relu", net(3, 12, [conv(64, 5, pad=2), RELU], samples=3)
     yield "conv5x5_20_to_50_valid", net(20, 12, [conv(50, 5), max_pool(2, 2)], samples=3)
     yield "conv5x5_16_to_32_same", net(16, 13, [conv(32, 5, **SAME), RELU, conv(16, 5, **SAME)], samples=3)
@@ -150,11 +156,14 @@ def simple_layers():
     yield "relu6", net(4, 5, [conv(6, 3), norm(), RELU6, conv(5, 1)])
     yield "relu_max_1", net(4, 5, [conv(6, 3), norm(), {"relu": {"max": 1}}])
     yield "gelu", net(4, 5, [conv(6, 3), norm(), GELU, conv(16, 1), GELU])
-    yield "scale", net(3, 4, [dense(9), {"scale": {"factor": -0.5}}])
+    yield "scale", net(3, 4, [dense(9), scale(-0.5)])
     yield "lrn", net(7, 5, [lrn(5, 0.5, 0.75, 1)])
     yield "lrn_cifarnet", net(16, 5, [RELU, lrn(9, 0.001, 0.75, 1)])
     yield "lrn_of_three", net(16, 4, [conv(16, 1), lrn(3, 0.8, 0.6, 2)])
     yield "standardize", net(3, 6, [STANDARDIZE])
+    # An image of 108 uniform values in [-1, 1) has a deviation of about 6 times the least divisor.
+    yield "standardize_below_the_bound", net(3, 6, [scale(0.85 / 6), STANDARDIZE])
+    yield "standardize_far_below_the_bound", net(3, 6, [scale(0.5 / 6), STANDARDIZE])
     yield "standardize_the_data", net(3, 0, [STANDARDIZE, conv(4, 3)], rectangle=(5, 6))
     yield "add", net(4, 6, [conv(4, 3, pad=1), reads(0, "image", **ADD)])
     yield "add_of_three", net(4, 6, [conv(6, 3), conv(6, 1), reads(0, **conv(6, 3, pad=1)), reads(0, 1, 2, **ADD), RELU])
@@ -170,6 +179,7 @@ def simple_layers():
 def norms_and_blocks():
     yield "batch_norm", net(5, 6, [norm()])
     yield "batch_norm_epsilon_momentum", net(5, 6, [conv(6, 3, bias=False), norm(0.01, 0.3)])
+    yield "batch_norm_momentum_1", net(5, 6, [conv(6, 3, bias=False), norm(momentum=1)])
     yield "batch_norm_of_dense", net(3, 4, [dense(7), norm(), RELU], samples=5)
     yield "batch_norm_of_one_pixel", net(6, 3, [conv(8, 3), norm(), RELU], samples=6)
     for channels in (16, 24, 32):

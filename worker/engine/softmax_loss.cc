@@ -9,12 +9,11 @@ namespace tern::engine {
 namespace {
 
 // Returns how many scores are larger than the label's. If two classes have equal scores, the score
-// of the first class counts as the larger. A NaN counts as larger than all, and if the label's score
-// is NaN, all are larger, itself included: such a sample is never correct.
+// of the first class counts as the larger.
 uint32_t RankOfLabel(const float* row_scores, uint32_t classes, uint32_t label) {
   uint32_t rank = 0;
   for (uint32_t c = 0; c < classes; ++c)
-    rank += !(row_scores[c] < row_scores[label] || (row_scores[c] == row_scores[label] && c >= label));
+    rank += row_scores[c] > row_scores[label] || (row_scores[c] == row_scores[label] && c < label);
   return rank;
 }
 
@@ -35,12 +34,10 @@ SoftmaxSums SoftmaxLoss(const float* scores, std::span<const uint32_t> labels, u
       exp_sum += exps[c];
       difference_sum += row_scores[c] - largest_score;
     }
-    sums.loss += std::log(exp_sum) -
-                 extra_target_of_label * (row_scores[labels[n]] - largest_score) -
-                 target_of_every_class * difference_sum;
-    const uint32_t label_rank = RankOfLabel(row_scores, classes, labels[n]);
-    sums.correct += label_rank == 0;
-    sums.among_five += label_rank < 5;
+    sums.AddRow(std::log(exp_sum) -
+                    extra_target_of_label * (row_scores[labels[n]] - largest_score) -
+                    target_of_every_class * difference_sum,
+                RankOfLabel(row_scores, classes, labels[n]));
     if (gradient == nullptr) continue;
     float* row_gradient = gradient + size_t{n} * classes;
     for (uint32_t c = 0; c < classes; ++c) {

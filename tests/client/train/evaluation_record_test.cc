@@ -41,22 +41,6 @@ TEST(EvaluationRecord, KeepsTheBestByAccuracyAndThenByLoss) {
   EXPECT_FALSE(record.StopsJob());
 }
 
-// The weights have diverged.
-TEST(EvaluationRecord, NeverTakesALossThatIsNotFinite) {
-  for (const double loss : {std::nan(""), double{INFINITY}}) {
-    EvaluationRecord record(JobThatStops(2));
-    record.Add({}, Total(100, loss), 10);
-    EXPECT_FALSE(record.IsBest(10)) << "the first";
-    record.Add({}, Total(0, 90), 20);
-    EXPECT_TRUE(record.IsBest(20));
-    record.Add({}, Total(100, loss), 30);
-    EXPECT_FALSE(record.IsBest(30));
-    EXPECT_EQ(record.Get().best_accuracy(), 0);
-    record.Add({}, Total(100, loss), 40);
-    EXPECT_TRUE(record.StopsJob());
-  }
-}
-
 TEST(EvaluationRecord, StopsAfterEnoughEvaluationsInARow) {
   EvaluationRecord record(JobThatStops(2));
   record.Add({}, Total(30), 10);
@@ -108,6 +92,30 @@ TEST(EvaluationRecord, AdoptsTheBestInformedRecord) {
     record->Add({of_new, of_old, {}}, Total(1), 40);
     EXPECT_EQ(record->Get().count(), 4u);
   }
+}
+
+TEST(EvaluationRecord, AnEvaluationOfDivergedWeightsIsNeverBetter) {
+  for (const double loss : {double{NAN}, double{INFINITY}}) {
+    EvaluationRecord record(JobThatStops(2));
+    record.Add({}, Total(30), 10);
+    record.Add({}, Total(100, loss), 20);
+    EXPECT_FALSE(record.IsBest(20));
+    EXPECT_EQ(record.Get().best_accuracy(), 0.3);
+    EXPECT_EQ(record.Get().bar_accuracy(), 0.3);
+    record.Add({}, Total(100, loss), 30);
+    EXPECT_TRUE(record.StopsJob());
+  }
+}
+
+TEST(EvaluationRecord, AnyEvaluationIsBetterThanAFirstOneOfDivergedWeights) {
+  EvaluationRecord record(JobThatStops(2, 0.5));
+  record.Add({}, Total(100, NAN), 10);
+  EXPECT_FALSE(record.IsBest(10));
+  EXPECT_EQ(record.Get().best_step(), 0u);
+  record.Add({}, Total(0), 20);
+  EXPECT_TRUE(record.IsBest(20));
+  EXPECT_EQ(record.Get().bar_loss(), 1);
+  EXPECT_EQ(record.Get().not_better(), 0u);
 }
 
 TEST(EvaluationRecord, SurvivesAsFloats) {

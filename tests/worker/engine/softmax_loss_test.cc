@@ -47,21 +47,6 @@ TEST(SoftmaxLoss, TiesGoToTheFirstClass) {
   EXPECT_NEAR(sums.loss, 2 * std::log(4.0), 1e-12);
 }
 
-TEST(SoftmaxLoss, NoSampleWithoutANumberIsCorrect) {
-  const float nan = std::nanf("");
-  const std::vector<uint32_t> labels = {1};
-  const auto sums_of = [&](std::vector<float> scores) {
-    return SoftmaxLoss(scores.data(), labels, 1, 6, 1, 0, nullptr);
-  };
-  EXPECT_EQ(sums_of({1, 9, 1, 1, 1, 1}).correct, 1u);
-  for (const auto& scores : std::vector<std::vector<float>>{
-           {nan, nan, nan, nan, nan, nan}, {1, nan, 1, 1, 1, 1}, {1, 9, 1, 1, 1, nan}}) {
-    EXPECT_EQ(sums_of(scores).correct, 0u);
-    EXPECT_TRUE(std::isnan(sums_of(scores).loss) || scores[1] == 9);
-  }
-  EXPECT_EQ(sums_of({1, nan, 1, 1, 1, 1}).among_five, 0u);
-}
-
 TEST(SoftmaxLoss, CountsOnlyTheRowsInUse) {
   const std::vector<float> scores = {1, 2, 3, 4, 5, 7};
   std::vector<float> gradient(6, 9);
@@ -73,13 +58,25 @@ TEST(SoftmaxLoss, CountsOnlyTheRowsInUse) {
   for (int i = 2; i < 6; ++i) EXPECT_EQ(gradient[i], 0) << i;
 }
 
-TEST(SoftmaxLoss, PropagatesNonFiniteScores) {
-  const std::vector<float> scores = {NAN, 1};
-  std::vector<float> gradient(2);
-  const auto sums =
-      SoftmaxLoss(scores.data(), std::vector<uint32_t>{1}, 1, 2, 1, 0, gradient.data());
-  EXPECT_FALSE(std::isfinite(sums.loss));
-  EXPECT_FALSE(std::isfinite(gradient[1]));
+TEST(SoftmaxLoss, ARowWithAScoreThatIsNotFiniteHasNoLossAndIsNotRight) {
+  for (const std::vector<float>& scores :
+       {std::vector<float>{NAN, 1}, {0, NAN}, {NAN, NAN}, {0, INFINITY}, {NAN, INFINITY}}) {
+    std::vector<float> gradient(2);
+    const auto sums =
+        SoftmaxLoss(scores.data(), std::vector<uint32_t>{1}, 1, 2, 1, 0, gradient.data());
+    EXPECT_FALSE(std::isfinite(sums.loss));
+    EXPECT_FALSE(std::isfinite(gradient[1]));
+    EXPECT_EQ(sums.correct, 0u);
+    EXPECT_EQ(sums.among_five, 0u);
+  }
+}
+
+TEST(SoftmaxLoss, CountsTheFiniteRowsBesideOneThatIsNot) {
+  const std::vector<float> scores = {0, 1, NAN, NAN, 0, 1};
+  const auto sums = SoftmaxLoss(scores.data(), std::vector<uint32_t>{1, 1, 0}, 3, 2, 3, 0, nullptr);
+  EXPECT_TRUE(std::isnan(sums.loss));
+  EXPECT_EQ(sums.correct, 1u);
+  EXPECT_EQ(sums.among_five, 2u);
 }
 
 }  // namespace

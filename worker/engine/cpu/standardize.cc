@@ -9,6 +9,9 @@ namespace {
 
 using Tag = dnnl::memory::format_tag;
 
+// The largest scale that an image of n elements may have: 1 / (1 / sqrt(n)).
+double MaxScale(size_t n) { return std::sqrt(static_cast<double>(n)); }
+
 // Computes y = (x - mean) / d for an image of n elements, where d = max(standard deviation, 1 /
 // sqrt(n)). Returns 1 / d.
 float Standardize(const float* x, size_t n, float* y) {
@@ -17,7 +20,7 @@ float Standardize(const float* x, size_t n, float* y) {
   const double mean = sum / static_cast<double>(n);
   for (size_t i = 0; i < n; ++i) sum_of_squares += (x[i] - mean) * (x[i] - mean);
   const double deviation = std::sqrt(sum_of_squares / static_cast<double>(n));
-  const double scale = 1 / std::max(deviation, 1 / std::sqrt(static_cast<double>(n)));
+  const double scale = std::min(1 / deviation, MaxScale(n));
   for (size_t i = 0; i < n; ++i) y[i] = static_cast<float>((x[i] - mean) * scale);
   return static_cast<float>(scale);
 }
@@ -25,15 +28,13 @@ float Standardize(const float* x, size_t n, float* y) {
 // Computes dx = (dy - mean(dy) - y mean(dy y)) / d, where `scale` is 1 / d. Omits the term with y
 // if d is not the standard deviation but its lower bound 1 / sqrt(n).
 void StandardizeBackward(const float* y, const float* dy, float scale, size_t n, float* dx) {
-  double sum = 0, sum_of_products = 0, sum_of_squares = 0;
+  double sum = 0, sum_of_products = 0;
   for (size_t i = 0; i < n; ++i) {
     sum += dy[i];
     sum_of_products += double{dy[i]} * y[i];
-    sum_of_squares += double{y[i]} * y[i];
   }
   const double count = static_cast<double>(n);
-  // The mean square of y is 1 if d is the standard deviation, else much less.
-  const bool is_deviation = sum_of_squares > 0.5 * count;
+  const bool is_deviation = scale < static_cast<float>(MaxScale(n));
   const double y_factor = is_deviation ? sum_of_products / count : 0;
   for (size_t i = 0; i < n; ++i)
     dx[i] = static_cast<float>((dy[i] - sum / count - y[i] * y_factor) * scale);

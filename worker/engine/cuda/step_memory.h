@@ -11,6 +11,7 @@
 #include "kernels/nn/rows.h"
 #include "worker/device/device.h"
 #include "worker/engine/net.h"
+#include "worker/engine/softmax_loss.h"
 
 namespace tern::engine::cuda {
 
@@ -65,12 +66,8 @@ class StepMemory {
   // Adds the sums over these samples to *score unless it is null. Returns the mean loss.
   double AddLosses(uint32_t used, Score* score) const {
     const auto* losses = reinterpret_cast<const kernels::DeviceLoss*>(host_losses_.get());
-    Score sums;
-    for (uint32_t n = 0; n < used; ++n) {
-      sums.loss += losses[n].loss;
-      sums.correct += losses[n].label_rank == 0;
-      sums.among_five += losses[n].label_rank < 5;
-    }
+    SoftmaxSums sums;
+    for (uint32_t n = 0; n < used; ++n) sums.AddRow(losses[n].loss, losses[n].label_rank);
     if (score != nullptr) {
       score->loss += sums.loss;
       score->correct += sums.correct;
