@@ -23,7 +23,7 @@ class NetCompute : public BatchCompute {
 
   // Sets net_ to the net for batches of `batch_size` samples; plans that net if there is none.
   Status ChooseNet(uint32_t batch_size) {
-    if (device_ == engine::Device::kCpu && batch_size != batch_size_) {
+    if (device_ == engine::Device::kCpu && !nets_.empty() && batch_size > nets_.rbegin()->first) {
       nets_.clear();
       net_ = nullptr;
     }
@@ -77,8 +77,8 @@ class NetCompute : public BatchCompute {
   const engine::Net::Arenas arenas_;
   const engine::Device device_;
   const std::optional<kernels::PixelRule> pixels_;
-  // The key is the batch size. On a CPU there is only the net in use, because the next size of a
-  // growing batch needs the memory. On a GPU there are those of all sizes so far, because the
+  // The key is the batch size. On a CPU there are no smaller ones than the first of the largest size
+  // so far, because a growing batch needs their memory. On a GPU there are those of all sizes so far, because the
   // batches that the prefetcher holds are page-locked through one of them.
   std::map<uint32_t, std::unique_ptr<engine::Net>> nets_;
   engine::Net* net_ = nullptr;  // null: it could not be planned
