@@ -51,7 +51,7 @@ def made_up(count, generator, sounds=8):
 
 def recorded(file):
     """Spectra and texts of a file of make_speech.py."""
-    content = torch.load(file)
+    content = torch.load(file, weights_only=True)
     texts = [torch.tensor([1 + ALPHABET.index(letter) for letter in text]) for text in content["texts"]]
     return [spectrum.float() for spectrum in content["spectra"]], texts
 
