@@ -15,6 +15,7 @@
 #include <filesystem>
 #include <limits>
 #include <memory>
+#include <new>
 #include <utility>
 
 #include "common/algorithm/ranks.h"
@@ -25,6 +26,7 @@
 #include "common/base/output_file.h"
 #include "common/base/terminal_line.h"
 #include "common/base/text.h"
+#include "common/base/threads.h"
 #include "common/base/trace.h"
 #include "setup/arguments.h"
 #include "setup/daemon_def.h"
@@ -235,6 +237,14 @@ Status FlushStdout() {
   return Status(Code::kCannotWrite, Cat("stdout: not all output could be written",
                                         error == 0 ? "" : Cat(" (", std::strerror(error), ")"),
                                         "; check that there is room for it"));
+}
+
+Status RunWithinMemory(const std::function<Status()>& run) {
+  try {
+    return run();
+  } catch (const std::bad_alloc&) {
+    return Status(Code::kInternal, Cat("main thread: ", kOutOfMemory));
+  }
 }
 
 int ReportExit(const std::string& program, const Status& run_status) {

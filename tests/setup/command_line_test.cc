@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 
 #include <filesystem>
+#include <new>
 
 #include "tests/setup/small_job.h"
 
@@ -182,6 +183,13 @@ TEST(StartDaemon, ReturnsTheErrorsOfTheJob) {
   EXPECT_EQ(StartDaemon(command_line, "worker").status().code(), Code::kBadJob);
   EXPECT_EQ(StartDaemon(MakeCommandLine(file.path() + ".none", 0), "worker").status().code(),
             Code::kBadData);
+}
+
+TEST(RunWithinMemory, SaysThatThereIsNoMore) {
+  EXPECT_EQ(RunWithinMemory([] { return Status(Code::kAddress, "taken"); }).code(), Code::kAddress);
+  const Status status = RunWithinMemory([]() -> Status { throw std::bad_alloc(); });
+  EXPECT_EQ(status.code(), Code::kInternal);
+  EXPECT_THAT(status.message(), HasSubstr("no more memory"));
 }
 
 TEST(ReportExit, ReturnsTheExitCodeAndPrintsTheMessage) {
