@@ -192,6 +192,7 @@ void Coordinator::OnStateWant(Peer from, const Message& message, Time now, Contr
   Worker* const receiver = job_.roster.MemberOf(from, want.rank(), want.incarnation());
   if (receiver == nullptr || !receiver->live()) return;
   liveness_.Hear(receiver, now);
+  if (!receiver->joining) return;  // It has its state: the donor need not send it again.
   // The donor is a live worker with state: if possible one that is not suspect; among these, the
   // one that has applied the newest round.
   const Worker* donor = nullptr;
