@@ -4,9 +4,11 @@
     scripts/torch_to_safetensors.py WEIGHTS.pt OUT.safetensors
 
 Needs only PyTorch. Converts every tensor to float32; skips the batch counters (num_batches_tracked). If all names begin
-with "module.", as in a checkpoint of DistributedDataParallel, leaves that out.
+with "module.", as in a checkpoint of DistributedDataParallel, leaves that out. Refuses a file with anything but tensors
+and plain values: to read it could run code of whoever made the file.
 """
 import json
+import pickle
 import struct
 import sys
 
@@ -34,6 +36,16 @@ def save(path, tensors, metadata=None):
         file.writelines(parts)
 
 
+def load(path):
+    """Reads a .pt file without running code that is in it."""
+    try:
+        return torch.load(path, map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError as error:
+        sys.exit(f"{path}: saw more than tensors and plain values, which could run code when read; expected a state dict: if you "
+                 "trust whoever made the file, load it with PyTorch (weights_only=False), and save model.state_dict() alone "
+                 f"({str(error).splitlines()[0]})")
+
+
 def weights_of(state):
     """Returns the tensors of a state dict that Tern stores. A checkpoint may contain it under a key of _NAMES."""
     state = next((state[name] for name in _NAMES if isinstance(state.get(name), dict)), state)
@@ -47,8 +59,7 @@ def weights_of(state):
 def main():
     if len(sys.argv) != 3:
         sys.exit("usage: scripts/torch_to_safetensors.py WEIGHTS.pt OUT.safetensors")
-    # weights_only: before PyTorch 2.6, a file could else run code.
-    save(sys.argv[2], weights_of(torch.load(sys.argv[1], map_location="cpu", weights_only=True)), {"format": "pt"})
+    save(sys.argv[2], weights_of(load(sys.argv[1])), {"format": "pt"})
 
 
 if __name__ == "__main__":

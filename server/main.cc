@@ -7,6 +7,7 @@
 
 #include "common/base/folder_lock.h"
 #include "common/base/logging.h"
+#include "common/base/machine_limits.h"
 #include "common/base/signals.h"
 #include "server/server.h"
 #include "server/tensor_wait.h"
@@ -46,7 +47,8 @@ tern::Status RunServer(int argc, char** argv) {
     };
   }
   if (tern::setup::HasForeignTable((*setup)->job)) {
-    const auto tensors = tern::server::AwaitTensors(**setup, command_line->rank, signals);
+    const auto tensors =
+        tern::server::AwaitTensors(**setup, command_line->rank, tern::MemoryRoom(), signals);
     if (!tensors.ok()) return tensors.status();
     TERN_RETURN_IF_ERROR(tern::setup::SetTensors(*tensors, setup->get()));
     TERN_RETURN_IF_ERROR(tern::setup::ReadGivenWeights(setup->get()));
@@ -60,10 +62,10 @@ tern::Status RunServer(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  tern::setup::EndWhenOutOfMemory("tern_server");
   // Every push allocates and frees large arrays. malloc must not return them to the system each
   // time, because the page faults would cost as much as the arithmetic.
   mallopt(M_MMAP_THRESHOLD, 1 << 28);
   mallopt(M_TRIM_THRESHOLD, 1 << 28);
-  return tern::setup::ReportExit("tern_server", RunServer(argc, argv));
+  return tern::setup::ReportExit(
+      "tern_server", tern::setup::RunWithinMemory([=] { return RunServer(argc, argv); }));
 }

@@ -63,12 +63,12 @@ Status Server::Open() {
     const uint32_t port =
         server_keys.data_ports_size() > 0 ? server_keys.data_ports(static_cast<int>(lane) - 1) : 0;
     auto lane_loop = LaneLoop::Start(setup_, options_.shard, lane, incarnation_, address->host,
-                                     static_cast<uint16_t>(port), context_, CommonSocketOptions(),
+                                     static_cast<uint16_t>(port), context_, SocketOptionsOf(lane),
                                      &registry_, initial);
     if (!lane_loop.ok()) return lane_loop.status();
     lane_loops_.push_back(std::move(*lane_loop));
   }
-  net::SocketOptions options = CommonSocketOptions();
+  net::SocketOptions options = SocketOptionsOf(0);
   options.max_payload_bytes = setup::MaxPayloadBytes(setup_, 0);
   options.max_waiting = 16;  // Strangers are heard here first, and members say little.
   auto socket = net::RouterSocket::Bind(context_, address->host, address->port, options);
@@ -101,8 +101,8 @@ Status Server::StartHttp() {
   return Ok();
 }
 
-net::SocketOptions Server::CommonSocketOptions() {
-  return {.high_water_mark = 100000,  // never reached: a worker limits its unanswered bytes
+net::SocketOptions Server::SocketOptionsOf(uint32_t lane) {
+  return {.high_water_mark = setup::MaxQueuedMessages(setup_, options_.shard, lane),
           .traffic = &traffic_,
           .security = setup_.security.get(),
           .zap_handler = zap_handler_.get()};
@@ -175,7 +175,7 @@ void Server::RereadAllowList(protocol::ControlActions* new_actions) {
 Status Server::ConnectShard0() {
   Result<net::Address> address = net::ParseAddress(setup_.job.servers(0).address());
   if (!address.ok()) return address.status();
-  net::SocketOptions options = CommonSocketOptions();
+  net::SocketOptions options = SocketOptionsOf(0);
   options.max_payload_bytes = setup::MaxPayloadBytes(setup_, 0);
   if (shard0_socket_ != nullptr) poller_.Remove(shard0_socket_.get());
   const std::unique_ptr<net::DealerSocket> old_socket = std::move(shard0_socket_);

@@ -62,7 +62,7 @@ class Server {
   // Binds the sockets, and starts the lanes and the HTTP server.
   Status Open();
   Status StartHttp();
-  net::SocketOptions CommonSocketOptions();  // of all sockets of this shard
+  net::SocketOptions SocketOptionsOf(uint32_t lane);
   void MakeControl();
   // The checkpoints that every lane with state has on disk, for this shard's hello message.
   protocol::SavedCheckpoints Saved() const;

@@ -14,12 +14,12 @@
 #include "common/net/socket.h"
 #include "common/net/zap_handler.h"
 #include "common/protocol/members/control.h"
-#include "models/graph/tensor_table.h"
 #include "server/answer_limit.h"
 #include "server/bind_address.h"
 #include "server/control_options.h"
 #include "server/door.h"
 #include "server/frame_refusals.h"
+#include "setup/kept_memory.h"
 #include "setup/socket_limits.h"
 
 namespace tern::server {
@@ -30,13 +30,15 @@ constexpr int kMaxMessages = 256;
 
 class TensorWait {
  public:
-  explicit TensorWait(const setup::Setup& setup)
+  TensorWait(const setup::Setup& setup, uint32_t shard, std::optional<uint64_t> room)
       : setup_(setup),
+        shard_(shard),
+        room_(room),
         door_(registry_, 0),
         answer_limit_(registry_, 0, [this](net::PeerId peer) { socket_->Disconnect(peer); }) {}
 
-  Status Bind(uint32_t shard, StopSignals& signals) {
-    const Result<net::Address> address = AwaitBindAddress(setup_, shard, signals);
+  Status Bind(StopSignals& signals) {
+    const Result<net::Address> address = AwaitBindAddress(setup_, shard_, signals);
     if (!address.ok()) return address.status();
     auto zap_handler = net::ZapHandler::Start(
         context_, {setup_.security.get(), MaxConnectionsPerAddress(setup_.job),
@@ -97,7 +99,7 @@ class TensorWait {
     if (status.ok() &&
         !tensors.ParseFromArray(received.payload.data(), static_cast<int>(received.payload.size())))
       status = Status(Code::kMismatch, "the table of tensors in the peer's hello does not parse");
-    if (status.ok()) status = models::TableOfTensors(tensors).status();
+    if (status.ok()) status = Check(tensors);
     if (status.ok()) return tensors;
     if (log_limiter_.Allow(Now()))
       LOG(WARNING) << "refused worker " << hello.rank() << ": " << status.message() << " "
@@ -107,11 +109,22 @@ class TensorWait {
     return std::nullopt;
   }
 
+  // Whether the job could begin with these tensors here. A table that could not must not reach the
+  // server, which would end with it: whoever sent it may be no worker of the job's user.
+  Status Check(const pb::TensorTable& tensors) const {
+    setup::Setup trial;
+    trial.job = setup_.job;
+    TERN_RETURN_IF_ERROR(setup::SetTensors(tensors, &trial));
+    return setup::CheckKeptBytes(trial, shard_, room_);
+  }
+
   void Answer(net::PeerId peer, const protocol::Message& message) {
     if (answer_limit_.MayAnswer(peer, Now())) (void)socket_->Send(peer, message.head);
   }
 
   const setup::Setup& setup_;
+  const uint32_t shard_;
+  const std::optional<uint64_t> room_;
   Registry registry_;
   net::Context context_;
   std::unique_ptr<net::ZapHandler> zap_handler_;  // outlives the socket
@@ -125,9 +138,9 @@ class TensorWait {
 }  // namespace
 
 Result<pb::TensorTable> AwaitTensors(const setup::Setup& setup, uint32_t shard,
-                                     StopSignals& signals) {
-  TensorWait wait(setup);
-  TERN_RETURN_IF_ERROR(wait.Bind(shard, signals));
+                                     std::optional<uint64_t> room, StopSignals& signals) {
+  TensorWait wait(setup, shard, room);
+  TERN_RETURN_IF_ERROR(wait.Bind(signals));
   LogInfo("waits for the first client, which says what tensors the job has", Print::kYes);
   return wait.Await(signals);
 }

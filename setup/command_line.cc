@@ -16,7 +16,6 @@
 #include <limits>
 #include <memory>
 #include <new>
-#include <string_view>
 #include <utility>
 
 #include "common/algorithm/ranks.h"
@@ -27,6 +26,7 @@
 #include "common/base/output_file.h"
 #include "common/base/terminal_line.h"
 #include "common/base/text.h"
+#include "common/base/threads.h"
 #include "common/base/trace.h"
 #include "setup/arguments.h"
 #include "setup/daemon_def.h"
@@ -239,27 +239,12 @@ Status FlushStdout() {
                                         "; check that there is room for it"));
 }
 
-namespace {
-
-const char* program_out_of_memory = "tern";
-
-[[noreturn]] void EndOutOfMemory() {
-  const auto print = [](std::string_view text) {
-    [[maybe_unused]] const ssize_t num_written = write(STDERR_FILENO, text.data(), text.size());
-  };
-  print(program_out_of_memory);
-  print(
-      ": out of memory: saw that the system gives no more, expected enough for the job; tern check "
-      "prints what it needs, and a limit of the process or its container may be lower than the "
-      "machine's memory\n");
-  std::_Exit(ExitCode(Status(Code::kInternal, "")));
-}
-
-}  // namespace
-
-void EndWhenOutOfMemory(const char* program) {
-  program_out_of_memory = program;
-  std::set_new_handler(EndOutOfMemory);
+Status RunWithinMemory(const std::function<Status()>& run) {
+  try {
+    return run();
+  } catch (const std::bad_alloc&) {
+    return Status(Code::kInternal, Cat("main thread: ", kOutOfMemory));
+  }
 }
 
 int ReportExit(const std::string& program, const Status& run_status) {

@@ -59,11 +59,11 @@ Status FinalStatus(const Status& status, const Status& write_status);
 // written, unless its reader has ended.
 Status FlushStdout();
 
+// Returns what `run` returns; kInternal, with a sentence, if the system gives it no more memory.
+Status RunWithinMemory(const std::function<Status()>& run);
+
 // Flushes stdout, and writes the trace if there is one. Writes the message of `status`, or of the
 // error in doing so, to stderr and the log unless it is ok. Returns the exit code.
 int ReportExit(const std::string& program, const Status& status);
-// From here on, a thread of this process that gets no memory ends the process with a sentence and
-// the exit code of kInternal, instead of aborting it. `program` is its name, a literal.
-void EndWhenOutOfMemory(const char* program);
 
 }  // namespace tern::setup

@@ -6,7 +6,6 @@
 
 #include "common/algorithm/facts.h"
 #include "common/base/hash.h"
-#include "common/base/text.h"
 #include "setup/advice.h"
 #include "setup/step_figures.h"
 
@@ -167,10 +166,9 @@ std::string SummaryJson(const Setup& setup, const std::vector<WorkerStatus>& wor
     if (KnowsLoss(setup, loss)) fields["train_loss"] = loss;
   }
   if (figures.has_weights_error() && figures.has_weights_path()) {
-    // Both are what a worker says.
-    fields["weights_path"] = PrintableSentence(figures.weights_path());
+    fields["weights_path"] = figures.weights_path();
     fields["weights_rank"] = figures.weights_rank();
-    fields["weights_error"] = PrintableSentence(figures.weights_error());
+    fields["weights_error"] = figures.weights_error();
   }
   if (std::all_of(figures_of_present.begin(), figures_of_present.end(), has_hash)) {
     fields["parameters_hash"] = Hex(figures.parameters_hash());

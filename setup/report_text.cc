@@ -3,10 +3,12 @@
 #include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "common/base/text.h"
+#include "common/config/utf8.h"
 #include "setup/report.h"
 
 namespace tern::setup {
@@ -19,6 +21,18 @@ std::string Format(const char* format, double value) {
   char formatted[64];
   std::snprintf(formatted, sizeof formatted, format, value);
   return formatted;
+}
+
+// The text with all bytes escaped that are no printable UTF-8: `tern run` and `tern launch` read the
+// JSON line from another process.
+std::string ForTerminal(std::string_view text) {
+  std::string out;
+  while (!text.empty()) {
+    const size_t char_bytes = config::PrintableSize(text);
+    out += char_bytes == 0 ? Printable(text.substr(0, 1)) : text.substr(0, char_bytes);
+    text.remove_prefix(std::max<size_t>(1, char_bytes));
+  }
+  return out;
 }
 
 // The fields of a JSON line, and their text for people. A number reads as 0 if the field is missing
@@ -39,7 +53,7 @@ class JsonFields {
   std::string BytesText(const char* key) const { return HumanBytes(Integer(key)); }
   std::string TimeText(const char* key) const { return Format("%.1f s", Number(key)); }
   std::string Text(const char* key) const {
-    return Has(key) && object_[key].is_string() ? object_[key].get<std::string>() : "";
+    return Has(key) && object_[key].is_string() ? ForTerminal(object_[key].get<std::string>()) : "";
   }
   // Returns a list of numbers as text: "0, 2" for [0, 2].
   std::string ListText(const char* key) const {
@@ -55,7 +69,7 @@ class JsonFields {
     std::vector<std::string> texts;
     if (!Has(key) || !object_[key].is_array()) return texts;
     for (const json& item : object_[key]) {
-      if (item.is_string()) texts.push_back(item.get<std::string>());
+      if (item.is_string()) texts.push_back(ForTerminal(item.get<std::string>()));
     }
     return texts;
   }

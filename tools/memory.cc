@@ -7,6 +7,7 @@
 #include "common/algorithm/ranks.h"
 #include "common/base/text.h"
 #include "common/update/optimizer.h"
+#include "setup/kept_memory.h"
 
 namespace tern::tools {
 namespace {
@@ -124,6 +125,8 @@ std::vector<MemoryItem> ServerMemory(const setup::Setup& setup, uint32_t shard) 
   const uint64_t credit_bytes = uint64_t{setup.job.exchange().credit_kib()} * 1024;
   const uint64_t num_lanes = setup.plan.data_lanes[shard];
   return {
+      {"kept from the start", setup::KeptBytes(setup, shard),
+       "its weights and optimizer, and what codecs keep of earlier sums"},
       {"closed rounds", (kKeptRounds - 1) * sum_bytes,
        Cat("at most ", kKeptRounds - 1, ", until all workers have applied them")},
       {"open round", open_sum_bytes, "the sums so far"},

@@ -40,6 +40,6 @@ tern::Status RunWorker(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  tern::setup::EndWhenOutOfMemory("tern_worker");
-  return tern::setup::ReportExit("tern_worker", RunWorker(argc, argv));
+  return tern::setup::ReportExit(
+      "tern_worker", tern::setup::RunWithinMemory([=] { return RunWorker(argc, argv); }));
 }

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <new>
 #include <system_error>
 #include <utility>
 
@@ -17,7 +18,12 @@ std::thread StartThread(const std::string& name, std::function<void()> body) {
     return std::thread([name = name.substr(0, 15), body = std::move(body)] {
       pthread_setname_np(pthread_self(), name.c_str());
       UnbindThread();
-      body();
+      try {
+        body();
+      } catch (const std::bad_alloc&) {
+        std::fprintf(stderr, "thread %s: %s\n", name.c_str(), kOutOfMemory);
+        _exit(static_cast<int>(Code::kInternal));
+      }
     });
   } catch (const std::system_error& e) {
     std::fprintf(stderr, "cannot start the thread %s: %s; raise the limit of threads (ulimit -u)\n",

@@ -11,11 +11,17 @@
 
 namespace tern {
 
+// What a process that the system gives no more memory says, after the name of the thread.
+inline constexpr const char* kOutOfMemory =
+    "the system gave it no more memory; `tern check JOB` says how much a job needs, `tern doctor "
+    "JOB` how much there is";
+
 class Thread {
  public:
   Thread() = default;
   // Starts a thread that runs `body`. ps and debuggers show `name`, cut to 15 characters. If the
-  // system cannot start the thread, the process prints an error and ends with exit code 70.
+  // system cannot start the thread, or later gives `body` no more memory (std::bad_alloc), the
+  // process prints an error and ends with exit code 70.
   Thread(const std::string& name, std::function<void()> body);
   ~Thread() { Join(); }
   Thread(Thread&& other) noexcept = default;

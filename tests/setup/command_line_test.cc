@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 
 #include <filesystem>
+#include <new>
 
 #include "tests/setup/small_job.h"
 
@@ -184,16 +185,12 @@ TEST(StartDaemon, ReturnsTheErrorsOfTheJob) {
             Code::kBadData);
 }
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // They end a process themselves.
-TEST(EndWhenOutOfMemory, EndsTheProcessWithASentence) {
-  const auto allocate = [] {
-    EndWhenOutOfMemory("tern_server");
-    std::vector<char> too_many(size_t{1} << 60);
-    std::printf("%p\n", static_cast<void*>(too_many.data()));
-  };
-  EXPECT_EXIT(allocate(), testing::ExitedWithCode(70), "^tern_server: out of memory: saw that");
+TEST(RunWithinMemory, SaysThatThereIsNoMore) {
+  EXPECT_EQ(RunWithinMemory([] { return Status(Code::kAddress, "taken"); }).code(), Code::kAddress);
+  const Status status = RunWithinMemory([]() -> Status { throw std::bad_alloc(); });
+  EXPECT_EQ(status.code(), Code::kInternal);
+  EXPECT_THAT(status.message(), HasSubstr("no more memory"));
 }
-#endif
 
 TEST(ReportExit, ReturnsTheExitCodeAndPrintsTheMessage) {
   testing::internal::CaptureStderr();

@@ -278,6 +278,15 @@ TEST(Report, SaysWhoWroteTheWeightsIfTheLowestRankCouldNot) {
   EXPECT_THAT(SummaryTable(summary), Not(HasSubstr("\ntest accuracy")));
 }
 
+TEST(Report, NoTextInTheTableMovesTheCursorOrMakesARow) {
+  const std::string table = SummaryTable(
+      R"({"job":"l\u00e9","code":0,"rounds":1,"samples":1,"weights_path":"/a\u001b[2J",)"
+      R"("weights_error":"x\ntest accuracy 99 %","advice":["\u0007y"]})");
+  EXPECT_THAT(table, HasSubstr("l\u00e9\n"));
+  EXPECT_THAT(table, HasSubstr("in /a\\x1b[2J of worker 0, because x\\x0atest accuracy 99 %\n"));
+  EXPECT_THAT(table, HasSubstr("advice                \\x07y"));
+}
+
 TEST(Report, AJobWithoutALengthShowsNone) {
   const WorkerStatus worker = WorkerAfter(0, 10);
   EXPECT_THAT(ProgressLine(ProgressJson(*SmallSetup(), {worker}, PositionOf({worker}, 0))),

@@ -3,9 +3,6 @@
 #include <sys/resource.h>
 
 #include <algorithm>
-#include <fstream>
-#include <sstream>
-#include <vector>
 
 #include "common/algorithm/ranks.h"
 #include "common/base/text.h"
@@ -13,47 +10,6 @@
 
 namespace tern::tools {
 namespace {
-
-// The first words of a file; fewer if it has fewer, none if it does not exist.
-std::vector<std::string> FirstWords(const std::string& path, size_t count) {
-  std::ifstream file(path);
-  std::vector<std::string> words(count);
-  size_t num_read = 0;
-  while (num_read < count && file >> words[num_read]) ++num_read;
-  words.resize(num_read);
-  return words;
-}
-
-std::optional<double> NumberAt(const std::vector<std::string>& words, size_t index) {
-  double number = 0;
-  if (index >= words.size() || !(std::istringstream(words[index]) >> number)) return std::nullopt;
-  return number;
-}
-
-template <typename T>
-void TakeSmaller(std::optional<T>* limit, T other) {
-  *limit = limit->has_value() ? std::min(**limit, other) : other;
-}
-
-void AddGroup(const std::string& folder, GroupLimits* limits) {
-  // Version 1 has a huge number for "no limit", version 2 the word "max".
-  constexpr double kNoMemoryLimit = 0x1p60;
-  for (const char* name : {"/memory.max", "/memory.limit_in_bytes"}) {
-    const std::optional<double> bytes = NumberAt(FirstWords(folder + name, 1), 0);
-    if (bytes && *bytes < kNoMemoryLimit)
-      TakeSmaller(&limits->memory_bytes, static_cast<uint64_t>(*bytes));
-  }
-  std::vector<std::string> quota = FirstWords(folder + "/cpu.max", 2);
-  if (quota.empty()) {
-    quota = FirstWords(folder + "/cpu.cfs_quota_us", 1);
-    for (const std::string& word : FirstWords(folder + "/cpu.cfs_period_us", 1))
-      quota.push_back(word);
-  }
-  const std::optional<double> quota_us = NumberAt(quota, 0);
-  const std::optional<double> period_us = NumberAt(quota, 1);
-  if (quota_us && period_us && *quota_us > 0 && *period_us > 0)
-    TakeSmaller(&limits->cpus, *quota_us / *period_us);
-}
 
 // About as many as a server or worker without peers has open: libraries, logs, libzmq's own.
 constexpr uint64_t kFilesOfDaemon = 64;
@@ -79,37 +35,7 @@ uint64_t NeededMemory(const setup::Setup& setup, const Members& members) {
   return bytes;
 }
 
-// What the kernel says that new processes may use without swapping; 0 if it does not.
-uint64_t AvailableMemory() {
-  std::ifstream file("/proc/meminfo");
-  for (std::string name; file >> name; file.ignore(1000, '\n')) {
-    uint64_t kib = 0;
-    if (name == "MemAvailable:" && file >> kib) return kib * 1024;
-  }
-  return 0;
-}
-
 }  // namespace
-
-GroupLimits ReadGroupLimits(const std::string& root) {
-  GroupLimits limits;
-  std::ifstream file(root + "/proc/self/cgroup");
-  for (std::string line; std::getline(file, line);) {  // "0::/a/b" or "4:cpu,cpuacct:/a/b"
-    const size_t first_colon = line.find(':');
-    const size_t second_colon = line.find(':', first_colon + 1);
-    if (second_colon == std::string::npos) continue;
-    const std::string controllers = line.substr(first_colon + 1, second_colon - first_colon - 1);
-    std::string group = line.substr(second_colon + 1);
-    const std::string mount =
-        root + "/sys/fs/cgroup" + (controllers.empty() ? "" : "/" + controllers);
-    while (group.size() > 1) {
-      AddGroup(mount + group, &limits);
-      group.resize(group.rfind('/') == std::string::npos ? 0 : group.rfind('/'));
-    }
-    AddGroup(mount, &limits);
-  }
-  return limits;
-}
 
 Finding JudgeOpenFiles(uint64_t limit, uint64_t needed) {
   const std::string subject = "open files";

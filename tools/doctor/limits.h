@@ -3,23 +3,13 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
-#include <string>
 
+#include "common/base/machine_limits.h"
 #include "setup/setup.h"
 #include "tools/doctor/finding.h"
 #include "tools/doctor/members.h"
 
 namespace tern::tools {
-
-// The limits of the control groups (cgroups) in which this process is: the smallest of the group
-// and those above it. Nullopt: no limit.
-struct GroupLimits {
-  std::optional<uint64_t> memory_bytes;
-  std::optional<double> cpus;  // CPU-seconds a second
-};
-// Reads cgroups of both versions. `root` stands for "/" in tests.
-GroupLimits ReadGroupLimits(const std::string& root = "");
 
 // `limit`: files that one process may have open. `needed`: about as many as the daemon with the
 // most has.

@@ -15,6 +15,17 @@ bool IsNew(uint64_t requests, uint64_t* known_requests) {
   return requests > std::exchange(*known_requests, requests);
 }
 
+// The figures of a Bye. The job's table and page show their texts to a person, so no byte of them
+// may move a terminal's cursor, whatever the sender has left out.
+pb::Figures FiguresIn(const pb::Bye& bye) {
+  pb::Figures figures = bye.figures();
+  if (figures.has_weights_path())
+    figures.set_weights_path(PrintableSentence(figures.weights_path()));
+  if (figures.has_weights_error())
+    figures.set_weights_error(PrintableSentence(figures.weights_error()));
+  return figures;
+}
+
 }  // namespace
 
 using Presence = Roster::Worker::Presence;
@@ -181,6 +192,7 @@ void Coordinator::OnStateWant(Peer from, const Message& message, Time now, Contr
   Worker* const receiver = job_.roster.MemberOf(from, want.rank(), want.incarnation());
   if (receiver == nullptr || !receiver->live()) return;
   liveness_.Hear(receiver, now);
+  if (!receiver->joining) return;  // It has its state: the donor need not send it again.
   // The donor is a live worker with state: if possible one that is not suspect; among these, the
   // one that has applied the newest round.
   const Worker* donor = nullptr;
@@ -219,7 +231,7 @@ void Coordinator::OnBye(Peer from, const pb::Bye& bye, Time now, ControlActions*
     return EmitSend(from, membership_.AnswerToRemovedWorker(member->incarnation), out);
   member->presence = Presence::kDone;
   liveness_.Hear(member, now);
-  member->figures = bye.figures();
+  member->figures = FiguresIn(bye);
   member->counters = bye.counters();
   member->steps_done = bye.steps();
   ending_.EndIfAllDone(now, out);
@@ -239,7 +251,7 @@ void Coordinator::OnFailedWorker(Peer from, const pb::Bye& bye, Time now, Contro
   const bool is_lost = member->presence == Presence::kLost;
   if (is_lost && !member->may_return) return;  // The Bye is repeated, or the others continue.
   member->counters = bye.counters();
-  member->figures = bye.figures();  // if it failed after the job's last evaluation
+  member->figures = FiguresIn(bye);  // if it failed after the job's last evaluation
   const bool others_continue =
       job_.options.elasticity.shrinks_on_loss() && error.code() == Code::kBadData && job_.running();
   if (IsLasting(error.code()) && !others_continue) {

@@ -250,6 +250,22 @@ TEST_F(CoordinatorTest, NamesWhoDidNotComeAtTheStart) {
   EXPECT_THAT(EndStatusOf(out).message(), HasSubstr("no hello from worker 1"));
 }
 
+TEST_F(CoordinatorTest, TextsOfAByeReachNoTerminalAsTheyCame) {
+  for (const Code code : {Code::kOk, Code::kPeerLost}) {
+    MakeCoordinator(true, 1);
+    GatherWorkers();
+    Message bye = ByeMessage(0, 10, code, code == Code::kOk ? "" : "cut off");
+    bye.head.mutable_bye()->mutable_figures()->set_weights_path("/a\x1b]0;owned\x07\\x5c");
+    bye.head.mutable_bye()->mutable_figures()->set_weights_error("x\n" + std::string(5000, 'y'));
+    Deliver(100, bye);
+    const pb::Figures& figures = coordinator_->workers()[0].figures;
+    EXPECT_EQ(figures.weights_path(), "/a\\x1b]0;owned\\x07\\x5c");
+    EXPECT_THAT(figures.weights_error(), testing::StartsWith("x\\x0ay"));
+    EXPECT_LT(figures.weights_error().size(), 1100u);
+    EXPECT_FALSE(figures.has_weights_rank());
+  }
+}
+
 TEST_F(CoordinatorTest, EndsAfterByeFromAllAndAnAnswerFromAll) {
   GatherWorkers();
   EXPECT_TRUE(SendsOf(Deliver(100, ByeMessage(0, 10))).empty());
