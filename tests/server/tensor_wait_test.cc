@@ -63,7 +63,7 @@ class TensorWaitTest : public testing::Test {
     envelope.mutable_hello()->set_rank(1);
     envelope.mutable_hello()->set_incarnation(7);
     const std::string bytes = table.SerializeAsString();
-    EXPECT_TRUE(peer_->Send(envelope, Bytes::Own({bytes.begin(), bytes.end()})).ok());
+    EXPECT_TRUE(peer_->Send(envelope, Bytes::Own(std::vector<uint8_t>(bytes.begin(), bytes.end()))).ok());
   }
   pb::Refuse AwaitRefusal() {
     const auto received = net::AwaitMessage(*peer_);
