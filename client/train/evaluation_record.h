@@ -26,8 +26,8 @@ class EvaluationRecord {
   // all workers) after `step` steps to it, unless it has that evaluation. `by_rank`: the figures of
   // the workers. REQUIRES total.test_samples() > 0.
   void Add(const std::vector<pb::Figures>& by_rank, const pb::Figures& total, uint64_t step);
-  // Whether the evaluation after `step` steps is the best so far. One whose loss is not finite never
-  // is.
+  // Whether the evaluation after `step` steps is the best so far. One whose loss is not finite
+  // never is.
   bool IsBest(uint64_t step) const { return is_used_ && Get().best_step() == step && step != 0; }
   // Whether the job stops, by this job's limits.
   bool StopsJob() const;

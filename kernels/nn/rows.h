@@ -19,8 +19,8 @@ namespace tern::kernels {
 // The result of one row of scores.
 struct DeviceLoss {
   double loss;
-  // The number of classes with a higher score, or with an equal score and a lower number. If a score
-  // is NaN, the loss is NaN, and the rank means nothing.
+  // The number of classes with a higher score, or with an equal score and a lower number. If a
+  // score is NaN, the loss is NaN, and the rank means nothing.
   uint32_t label_rank;
   uint32_t unused;
 };

@@ -38,7 +38,7 @@ namespace tern::engine {
 struct Score {
   double loss = 0;  // The sum of the losses.
   // How many samples have their label's score as the largest. If two classes have equal scores, the
-  // score of the first class counts as the larger. A sample whose loss is not finite is never right.
+  // score of the first class counts as the larger. A sample whose loss is not finite is not right.
   uint64_t correct = 0;
   uint64_t among_five = 0;  // How many samples have their label's score among the five largest.
   uint64_t samples = 0;     // The number of samples.
