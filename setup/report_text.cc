@@ -23,8 +23,8 @@ std::string Format(const char* format, double value) {
   return formatted;
 }
 
-// The text with all bytes escaped that are no printable UTF-8: `tern run` and `tern launch` read the
-// JSON line from another process.
+// The text with all bytes escaped that are no printable UTF-8: `tern run` and `tern launch` read
+// the JSON line from another process.
 std::string ForTerminal(std::string_view text) {
   std::string out;
   while (!text.empty()) {

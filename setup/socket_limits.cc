@@ -36,8 +36,8 @@ size_t NumCells(const Setup& setup, uint32_t shard, uint32_t lane) {
   return num_cells;
 }
 
-// How many answers of one cell a worker may have asked for: the outcomes of the rounds that the lane
-// keeps, the weights, and their average.
+// How many answers of one cell a worker may have asked for: the outcomes of the rounds that the
+// lane keeps, the weights, and their average.
 size_t MaxAnswersOfCell(const pb::Job& job) {
   const uint32_t window = algorithm::FactsOf(job).window;
   const bool is_elastic = algorithm::Elasticity::FromJob(job).has_unsolicited_outcomes();

@@ -62,8 +62,7 @@ class TensorWaitTest : public testing::Test {
     envelope.mutable_hello()->set_role(pb::Hello::worker);
     envelope.mutable_hello()->set_rank(1);
     envelope.mutable_hello()->set_incarnation(7);
-    const std::string bytes = table.SerializeAsString();
-    EXPECT_TRUE(peer_->Send(envelope, Bytes::Own(std::vector<uint8_t>(bytes.begin(), bytes.end()))).ok());
+    EXPECT_TRUE(peer_->Send(envelope, Bytes::Own(table.SerializeAsString())).ok());
   }
   pb::Refuse AwaitRefusal() {
     const auto received = net::AwaitMessage(*peer_);
