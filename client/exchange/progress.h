@@ -26,9 +26,10 @@ struct Progress {
                                             "Time of the coder thread in statistics and encoding")),
         decode_time(registry.GetTimeCounter("tern_worker_decode_seconds_total",
                                             "Time in decoding and updating")),
-        wait_time(registry.GetTimeCounter("tern_worker_wait_seconds_total",
-                                          "Time of the compute thread waiting for sums, at the start "
-                                          "and in evaluations, too")),
+        wait_time(
+            registry.GetTimeCounter("tern_worker_wait_seconds_total",
+                                    "Time of the compute thread waiting for sums, at the start "
+                                    "and in evaluations, too")),
         checkpoints(registry.GetCounter("tern_worker_checkpoints_total", "Checkpoints written")),
         checkpoint_failures(registry.GetCounter("tern_worker_checkpoint_failures_total",
                                                 "Checkpoints that could not be written")),

@@ -25,8 +25,7 @@ Result<uint64_t> NumberIn(const tensors::Metadata& metadata, const char* name, u
   const std::string& text = entry->second;
   uint64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error == std::errc() && end == text.data() + text.size() && number <= max)
-    return number;
+  if (error == std::errc() && end == text.data() + text.size() && number <= max) return number;
   return Status(Code::kBadData, Cat("the saved state of Tern: saw ", Printable(text), " as ", name,
                                     ", expected a number; give what was saved in this job"));
 }

@@ -17,8 +17,7 @@ DiskCheckpoints::DiskCheckpoints(const setup::Setup& setup, uint32_t rank,
 DiskCheckpoints::DiskCheckpoints(const setup::Setup& setup, checkpoint::Owner owner,
                                  Storage& storage)
     : setup_(setup),
-      store_(std::move(owner),
-             {.num_of_all = setup::NumCheckpointsToKeep(setup)}, storage) {
+      store_(std::move(owner), {.num_of_all = setup::NumCheckpointsToKeep(setup)}, storage) {
   for (const std::string& warning : store_.Open()) LOG(WARNING) << warning;
 }
 

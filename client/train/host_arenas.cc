@@ -40,9 +40,8 @@ void HostArenas::Update(uint32_t t, uint64_t first, std::span<const float> mean,
 }
 
 Status HostArenas::ApplyBucket(const Sums& sums, uint64_t round, uint32_t bucket) {
-  const update::Step step{
-      sums.learning_rate(round), round,
-      values_.state_begins->BeginOf(setup_.plan.buckets[bucket].begin, round)};
+  const update::Step step{sums.learning_rate(round), round,
+                          values_.state_begins->BeginOf(setup_.plan.buckets[bucket].begin, round)};
   if (values_.optimizer->needs_whole_tensors()) return ApplyTensors(sums, round, bucket, step);
   return sums.Decode(round, bucket, [&](uint32_t t, uint64_t first, std::span<const float> mean) {
     Update(t, first, mean, step);

@@ -55,7 +55,8 @@ Replica::Replica(const setup::Setup& setup) : setup_(setup), gradients_(setup.ta
 }
 
 HostValues Replica::host_values() {
-  return {parameters(), point(), gradients(), average_.empty() ? nullptr : average_.data(),
+  return {parameters(),     point(),
+          gradients(),      average_.empty() ? nullptr : average_.data(),
           optimizer_.get(), state_begins_.get()};
 }
 

@@ -47,8 +47,7 @@ uint64_t StateBegins::BeginOf(size_t first, uint64_t number) {
 }
 
 uint64_t StateBegins::BeginOfRange(size_t range, uint64_t number) {
-  const uint64_t begin =
-      BitsOf(floats_[2 * range]) | BitsOf(floats_[2 * range + 1]) << kFloatBits;
+  const uint64_t begin = BitsOf(floats_[2 * range]) | BitsOf(floats_[2 * range + 1]) << kFloatBits;
   if (begin < number) return begin;
   Set(range, number - 1);
   return number - 1;

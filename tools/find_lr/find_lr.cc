@@ -249,11 +249,10 @@ Result<double> RunTrials(const TestJob& test, double range_test_rate, StopSignal
 }
 
 void PrintRangeTest(const RateRange& range, const Suggestion& suggestion) {
-  std::printf("range test: %.2g, a quarter of %.2g, %s\n", suggestion.rate,
-              suggestion.too_high_rate,
-              suggestion.has_risen
-                  ? "where the smoothed loss had risen halfway back from its lowest value"
-                  : "the last rate with a loss");
+  std::printf(
+      "range test: %.2g, a quarter of %.2g, %s\n", suggestion.rate, suggestion.too_high_rate,
+      suggestion.has_risen ? "where the smoothed loss had risen halfway back from its lowest value"
+                           : "the last rate with a loss");
   if (suggestion.may_be_higher) {
     std::printf(
         "the loss has not risen so far up to %g; with a higher --to, the suggestion may be "

@@ -86,8 +86,9 @@ std::string AugmentationText(const ImageFacts& facts, uint32_t side) {
 
 std::string DamagedText(const ImageFacts& facts) {
   if (facts.damaged_count == 0) return "";
-  return Cat("  # Damaged images, which are left out. One more of them ends the job.\n  max_corrupt: ",
-             facts.damaged_count, "\n");
+  return Cat(
+      "  # Damaged images, which are left out. One more of them ends the job.\n  max_corrupt: ",
+      facts.damaged_count, "\n");
 }
 
 std::string DataText(const pb::Data& data, const ImageFacts& facts, uint32_t side) {
@@ -95,8 +96,8 @@ std::string DataText(const pb::Data& data, const ImageFacts& facts, uint32_t sid
              facts.classes, " classes; the median of their shorter sides is ", facts.shorter_side,
              " pixels.\n", "data:\n  format: ", pb::Data::Format_Name(data.format()),
              "\n  dir: ", InQuotes(data.dir()),
-             "   # as seen from the folder in which programs run\n", DamagedText(facts), "  # Of the pixels of ",
-             facts.decoded_count, " training images, by channel.\n",
+             "   # as seen from the folder in which programs run\n", DamagedText(facts),
+             "  # Of the pixels of ", facts.decoded_count, " training images, by channel.\n",
              "  mean: ", NumberList(facts.mean), "\n  std: ", NumberList(facts.deviation), "\n",
              AugmentationText(facts, side));
 }

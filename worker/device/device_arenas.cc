@@ -57,9 +57,8 @@ Status DeviceArenas::ClipGradients(double norm) {
 }
 
 Status DeviceArenas::ApplyBucket(const client::Sums& sums, uint64_t round, uint32_t bucket) {
-  const update::Step step{
-      sums.learning_rate(round), round,
-      host_.state_begins->BeginOf(setup_.plan.buckets[bucket].begin, round)};
+  const update::Step step{sums.learning_rate(round), round,
+                          host_.state_begins->BeginOf(setup_.plan.buckets[bucket].begin, round)};
   if (bucket == 0) TERN_RETURN_IF_ERROR(MutableModel().CheckSums(DeviceModel::SumCheck::kLater));
   if (host_.optimizer->needs_whole_tensors()) return ApplyTensors(sums, round, bucket, step);
   return ApplyChunks(sums, round, bucket, step);

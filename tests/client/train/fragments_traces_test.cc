@@ -180,8 +180,7 @@ TEST(Fragments, LoseTheirMomentumAlone) {
   CheckFragments({.resets_state = true}, {"train.pqasgd.at_sync=reset"});
   const std::vector<std::string> adam = {"train.optimizer.name=adam"};
   CheckFragments({.is_adam = true}, adam);
-  CheckFragments({.resets_state = true, .is_adam = true},
-                 {adam[0], "train.pqasgd.at_sync=reset"});
+  CheckFragments({.resets_state = true, .is_adam = true}, {adam[0], "train.pqasgd.at_sync=reset"});
 }
 
 TEST(Fragments, OfWhichThereIsOneAreTheWholeModel) {

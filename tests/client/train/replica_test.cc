@@ -134,7 +134,8 @@ TEST(Replica, CountsAdamsUpdatesSinceItsStateBegan) {
   EXPECT_EQ(replica->state_begins().BeginOf(0, 412), 411u);
   EXPECT_EQ(replica->state_begins().BeginOf(0, 413), 411u);
   ReplicaState saved(*job, *replica);
-  auto with_state = std::move(*Replica::Make(*job)), without_state = std::move(*Replica::Make(*job));
+  auto with_state = std::move(*Replica::Make(*job)),
+       without_state = std::move(*Replica::Make(*job));
   ASSERT_TRUE(ReplicaState(*job, *with_state).Load(saved.Save(500)).ok());
   EXPECT_EQ(with_state->state_begins().BeginOf(0, 501), 411u);
   ASSERT_TRUE(ReplicaState(*job, *without_state).Load(saved.SaveWeights(500)).ok());

@@ -397,8 +397,8 @@ TEST(Psgd, ResetsOrAveragesMomentumAtEachSynchronization) {
 
 // adam's bias corrections count from the synchronization that resets its state.
 TEST(Psgd, BeginsAdamAnewAtEachSynchronization) {
-  const auto job = MakeJob("psgd", {"train.psgd.p=3", "train.psgd.at_sync=reset",
-                                    "train.optimizer.name=adam"});
+  const auto job =
+      MakeJob("psgd", {"train.psgd.p=3", "train.psgd.at_sync=reset", "train.optimizer.name=adam"});
   const auto traces = RunCluster(*job, {kSteps});
   std::vector<Vector> x(kWorkers, InitialWeights(*job));
   std::vector<AdamReference> adam(kWorkers);

@@ -260,17 +260,16 @@ TEST_F(FolderTest, LeavesOutATestImageFoundDamagedOnUse) {
     for (const auto& [place, index] : {std::pair(3, 3), std::pair(4, 5), std::pair(7, 8)}) {
       const auto begin = static_cast<ptrdiff_t>(place * image_size);
       if (fills_bytes) {
-        ASSERT_TRUE(
-            (*samples)
-                ->FillBytes({0, static_cast<uint64_t>(index)}, &scratch, bytes.data(), &draws,
-                            &label)
-                .ok());
+        ASSERT_TRUE((*samples)
+                        ->FillBytes({0, static_cast<uint64_t>(index)}, &scratch, bytes.data(),
+                                    &draws, &label)
+                        .ok());
         EXPECT_TRUE(std::equal(bytes.begin(), bytes.end(), (*batch)->bytes.begin() + begin));
       } else {
-        ASSERT_TRUE((*samples)
-                        ->FillFloats({0, static_cast<uint64_t>(index)}, &scratch, floats.data(),
-                                     &label)
-                        .ok());
+        ASSERT_TRUE(
+            (*samples)
+                ->FillFloats({0, static_cast<uint64_t>(index)}, &scratch, floats.data(), &label)
+                .ok());
         EXPECT_TRUE(std::equal(floats.begin(), floats.end(), (*batch)->images.begin() + begin));
       }
     }
