@@ -9,7 +9,6 @@
 #include "common/algorithm/facts.h"
 #include "common/base/text.h"
 #include "common/config/address.h"
-#include "setup/report.h"
 
 namespace tern::setup {
 

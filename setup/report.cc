@@ -113,12 +113,6 @@ std::string JsonText(const json& fields) {
 
 }  // namespace
 
-double RatioToFp32(uint64_t parameters, uint64_t rounds, uint64_t bytes) {
-  if (bytes == 0) return 0;
-  return 4.0 * static_cast<double>(parameters) * static_cast<double>(rounds) /
-         static_cast<double>(bytes);
-}
-
 std::string ProgressJson(const Setup& setup, const std::vector<WorkerStatus>& workers,
                          const JobPosition& position, uint64_t failed_shard_checkpoints) {
   json fields = JobToJson(setup, workers, position, failed_shard_checkpoints);

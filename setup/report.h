@@ -49,10 +49,6 @@
 
 namespace tern::setup {
 
-// The bytes that the exchanges would need in fp32, divided by `bytes`: 4 * parameters * rounds /
-// bytes; 0 if `bytes` is 0. `rounds` and `bytes` are of one worker, or sums over the same workers.
-double RatioToFp32(uint64_t parameters, uint64_t rounds, uint64_t bytes);
-
 // Returns one JSON object, without a line end: {"event": "progress", "rounds": ..., ...}.
 // `failed_shard_checkpoints`: how many checkpoints the servers could not write.
 std::string ProgressJson(const Setup& setup, const std::vector<WorkerStatus>& workers,

@@ -14,8 +14,8 @@ namespace tern::setup {
 size_t MaxPayloadBytes(const Setup& setup, uint32_t lane);
 
 // How many messages may wait to be sent to one peer of a shard's socket (lanes as above): twice
-// what a daemon that does as the protocol says can leave unread at once. More are dropped; who misses
-// one asks again. So a peer that asks all the time and reads nothing costs a bounded memory.
+// what a daemon that does as the protocol says can leave unread at once. More are dropped; who
+// misses one asks again. So a peer that asks all the time and reads nothing costs a bounded memory.
 int MaxQueuedMessages(const Setup& setup, uint32_t shard, uint32_t lane);
 
 // How a connection of a shard, or of a worker, sends: at most an equal share of servers[].send_mbit

@@ -26,6 +26,12 @@ WorkerTraffic TrafficOf(const pb::Counters& counters) {
   return traffic;
 }
 
+double RatioToFp32(uint64_t parameters, uint64_t rounds, uint64_t bytes) {
+  if (bytes == 0) return 0;
+  return 4.0 * static_cast<double>(parameters) * static_cast<double>(rounds) /
+         static_cast<double>(bytes);
+}
+
 size_t CountPresent(const std::vector<WorkerStatus>& workers) {
   return static_cast<size_t>(
       std::count_if(workers.begin(), workers.end(),

@@ -44,6 +44,10 @@ struct Totals {
 };
 Totals TotalsOf(const std::vector<WorkerStatus>& workers);
 
+// The bytes that the exchanges would need in fp32, divided by `bytes`: 4 * parameters * rounds /
+// bytes; 0 if `bytes` is 0. `rounds` and `bytes` are of one worker, or sums over the same workers.
+double RatioToFp32(uint64_t parameters, uint64_t rounds, uint64_t bytes);
+
 // How many workers are present.
 size_t CountPresent(const std::vector<WorkerStatus>& workers);
 

@@ -6,8 +6,8 @@
 // a round after it has got the sum of all workers' pushes of that round, and each worker pushed
 // after writing its previous checkpoint. So one of the two newest checkpoints is on the disks of
 // all workers, or one of the checkpoints kept if rounds may close without a slow worker
-// (setup::NumCheckpointsToKeep). This holds in jobs with rounds. Without rounds, a worker restores only its private
-// state from its checkpoints.
+// (setup::NumCheckpointsToKeep). This holds in jobs with rounds. Without rounds, a worker restores
+// only its private state from its checkpoints.
 #pragma once
 
 #include <cstdint>

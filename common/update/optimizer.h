@@ -23,10 +23,10 @@
 // outside the momentum.
 //
 // lr is the learning rate, times rate_times of the tensor; m (except in adam), b1, b2, rho, epsilon
-// and trust are keys of the job; t counts the updates since the state was zero, from 1. g is the mean gradient,
-// plus decay * w if the optimizer adds the weight decay; |g| in lars' r is that of the loss,
-// without decay * w. |x| is the 2-norm. Because r is 1 if |w| is 0, a tensor that starts at zero
-// can change (docs/ALGORITHMS.md, section 13).
+// and trust are keys of the job; t counts the updates since the state was zero, from 1. g is
+// the mean gradient, plus decay * w if the optimizer adds the weight decay; |g| in lars' r is that
+// of the loss, without decay * w. |x| is the 2-norm. Because r is 1 if |w| is 0, a tensor that
+// starts at zero can change (docs/ALGORITHMS.md, section 13).
 //
 // All state is in StateArrays(). The number t is in Step, so a caller that resumes before update t
 // passes t. After the state was set to zero, the caller passes since when (state_begins.h).
@@ -49,8 +49,8 @@ namespace tern::update {
 struct Step {
   double learning_rate = 0;
   uint64_t number = 1;  // of the update, from 1
-  // The number of the last update before the state was set to zero; 0 if it never was. t, for adam's
-  // bias corrections, is number - state_begin.
+  // The number of the last update before the state was set to zero; 0 if it never was. t, for
+  // adam's bias corrections, is number - state_begin.
   uint64_t state_begin = 0;
 };
 

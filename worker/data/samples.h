@@ -42,8 +42,8 @@ class Samples {
   // Decodes and augments `sample`, and writes its floats to out[0, image_size()) and its label to
   // *label. A damaged image is reported and counted; of the training set, the next undamaged image
   // replaces it, of the test set it is left out: its label is kLeftOut, and its floats are
-  // unspecified. kBadData if more than data.max_corrupt images, or all training images, are damaged.
-  // Any thread may call this.
+  // unspecified. kBadData if more than data.max_corrupt images, or all training images, are
+  // damaged. Any thread may call this.
   Status FillFloats(const Augmenter::SampleId& sample, Scratch* scratch, float* out,
                     uint32_t* label) const;
   // The same as FillFloats, but writes the image as bytes, and to *draws the random numbers by
