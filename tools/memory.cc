@@ -124,9 +124,13 @@ std::vector<MemoryItem> ServerMemory(const setup::Setup& setup, uint32_t shard) 
   }
   const uint64_t credit_bytes = uint64_t{setup.job.exchange().credit_kib()} * 1024;
   const uint64_t num_lanes = setup.plan.data_lanes[shard];
-  return {
-      {"kept from the start", setup::KeptBytes(setup, shard),
-       "its weights and optimizer, and what codecs keep of earlier sums"},
+  std::vector<MemoryItem> items;
+  if (const uint64_t kept_bytes = setup::KeptBytes(setup, shard); kept_bytes != 0) {
+    items.push_back({"kept from the start", kept_bytes,
+                     setup.plan.is_central ? "its weights and optimizer, and codecs' memories"
+                                           : "what codecs keep of earlier sums"});
+  }
+  const std::vector<MemoryItem> of_rounds = {
       {"closed rounds", (kKeptRounds - 1) * sum_bytes,
        Cat("at most ", kKeptRounds - 1, ", until all workers have applied them")},
       {"open round", open_sum_bytes, "the sums so far"},
@@ -134,6 +138,8 @@ std::vector<MemoryItem> ServerMemory(const setup::Setup& setup, uint32_t shard) 
        Cat("at most: one round of each of ", num_workers, " workers")},
       {"frames in transit", num_workers * num_lanes * credit_bytes,
        Cat("at most: the credit of ", num_workers, " workers on ", num_lanes, " data sockets")}};
+  items.insert(items.end(), of_rounds.begin(), of_rounds.end());
+  return items;
 }
 
 }  // namespace tern::tools
