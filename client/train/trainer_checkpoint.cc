@@ -133,9 +133,10 @@ Status Trainer::Restart() {
   has_past_ = !others_resume.has_value();
   if (!has_past_) {
     deps_.progress.from_step = others_resume->step();
-    LOG(WARNING) << "the job goes on from step " << others_resume->step() << " with "
-                 << OtherSizeText(*others_resume, deps_.setup)
-                 << ", and this rank is new: it gets the state of the job from the others";
+    const std::string size = OtherSizeText(*others_resume, deps_.setup);
+    LOG(WARNING) << "the job goes on from step " << others_resume->step()
+                 << (size.empty() ? "" : " with ") << size
+                 << ", which this rank does not have: it gets the state of the job from the others";
   }
   if (resume != nullptr) return LoadCheckpoint(resume->checkpoint);
   if (const auto* arrived = std::get_if<StateArrived>(&event)) {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "common/base/text.h"
@@ -198,6 +199,35 @@ TEST(Shrink, EndsTheJobBelowMinWorkers) {
   EXPECT_EQ(job.server(0).Wait(), 75);
   EXPECT_THAT(job.server(0).err(), HasSubstr("workers.min is 2"));
   EXPECT_EQ(job.worker(0).Wait(), 75);
+}
+
+// The disk of worker 2 has the first checkpoints, and that of worker 1 is lost: both get the state
+// of worker 0.
+TEST(Shrink, IsResumedWithRanksThatLackTheNewestCheckpoint) {
+  JobOptions options = ShrinkOptions(kEndlessSteps);
+  options.min_workers = 1;
+  TestJob job(options);
+  const std::vector<std::string> arguments = {"--set", "checkpoints.every_steps=10"};
+  std::vector<std::string> dying_arguments = arguments;
+  dying_arguments.insert(dying_arguments.end(), {"--fail", "thread.compute=die@step:25"});
+  for (const uint32_t shard : {0u, 1u}) job.StartServer(shard, arguments);
+  for (const uint32_t rank : {0u, 1u}) job.StartWorker(rank, arguments);
+  job.StartWorker(2, dying_arguments);
+  ASSERT_TRUE(job.server(0).WaitForErr("going on with 2 of 3 workers"));
+  ASSERT_TRUE(job.WaitForRound(70));
+  for (const uint32_t rank : {0u, 1u}) KillAndWait(job.worker(rank));
+  for (const uint32_t shard : {0u, 1u}) KillAndWait(job.server(shard));
+  job.worker(2).Wait();
+  std::filesystem::remove_all(job.output_dir() + "/checkpoints/worker.1");
+  job.StartAll(arguments);
+  for (const uint32_t rank : {1u, 2u})
+    ASSERT_TRUE(job.worker(rank).WaitForErr("installed the state after round")) << rank;
+  EXPECT_THAT(job.worker(2).err(), HasSubstr("which this rank does not have: it gets the state"));
+  EXPECT_THAT(job.worker(0).err(),
+              ContainsRegex("goes on from the checkpoint of step ([6-9]|[0-9]{2,})0"));
+  TrainOn(&job);
+  ExpectOrderlyStop(job);
+  EXPECT_EQ(job.Output("server.0.json")["replicas_agree"], true);
 }
 
 // Kills a worker of a job with these arguments, and starts it again.

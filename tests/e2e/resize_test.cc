@@ -168,7 +168,7 @@ TEST(OtherWorkers, GrowAndShrinkAndGrowAgain) {
                         "nothing is dropped"));
   EXPECT_THAT(job.Log("worker", 3), HasSubstr("the job goes on with 6 workers (4 before)"));
   for (const uint32_t rank : {4u, 5u})
-    EXPECT_THAT(job.Log("worker", rank), HasSubstr("this rank is new"));
+    EXPECT_THAT(job.Log("worker", rank), HasSubstr("it gets the state of the job from the others"));
   RunTo(job, {.workers = 2}, begin + 40);
   ExpectWentOn(job, 2, begin + 20, begin + 40);
   EXPECT_EQ(NewestStepOf(job, "worker.3"), begin + 20) << "it stays as it was";
@@ -229,7 +229,7 @@ TEST(OtherWorkers, MayBeMoreRanksOfAnElasticJob) {
   EXPECT_EQ(job.Output("server.0.json")["from_step"], 20);
   EXPECT_EQ(job.Output("server.0.json")["replicas_agree"], true);
   EXPECT_THAT(job.Log("server", 0), HasSubstr("the job goes on with 5 workers (4 before)"));
-  EXPECT_THAT(job.Log("worker", 2), HasSubstr("this rank is new"));
+  EXPECT_THAT(job.Log("worker", 2), HasSubstr("it gets the state of the job from the others"));
   EXPECT_THAT(job.Log("worker", 1),
               HasSubstr("epochs are counted as if every step had had 20 samples (24 before)"));
 }

@@ -182,7 +182,15 @@ void World::StrikeWorkerDisks(const Fault& fault) {
     any_saved |= !disk.saved().checkpoints.empty() || disk.saved().unfit.has_sentence();
     any_gap |= disk.gap != 0;
   }
-  const bool is_state_lost = !protocol::NewestCommonCheckpoint(offers).has_value();
+  // With `shrink`, the checkpoint of any worker is the state of the job.
+  const bool is_state_lost =
+      schedule_.shrinks()
+          ? std::all_of(offers.begin(), offers.end(), [](const auto* own) { return own->empty(); })
+          : !protocol::NewestCommonCheckpoint(offers).has_value();
+  // The job begins anew, perhaps with other workers.
+  if (schedule_.shrinks() && is_state_lost) {
+    for (auto& state : first_states_) state.reset();
+  }
   all_state_lost_ |= is_state_lost && fault.kind == Fault::Kind::kKillWorkers;
   const bool lost_some = is_state_lost && any_struck && any_saved;
   may_refuse_start_ = lost_some || (is_state_lost && any_gap);

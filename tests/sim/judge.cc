@@ -142,7 +142,7 @@ void World::JudgeJobEnd() {
   if (shard0_status.code() == Code::kMismatch && MayEndAsReplicasDiffer()) return;
   const bool fails_at_loss = schedule_.elasticity.on_loss == algorithm::OnLoss::kFail;
   if (fails_at_loss && !schedule_.faults.empty()) return JudgeFailure();
-  if (schedule_.shrinks() && MayHaveLostState()) return;
+  if (schedule_.shrinks() && (MayHaveLostState() || HasLostAllWorkers())) return;
   ReportViolation("shard 0 ended with " + DescribeExit(shard0_status));
 }
 
@@ -165,6 +165,12 @@ bool World::MayHaveLostState() const {
   };
   return std::count_if(schedule_.faults.begin(), schedule_.faults.end(), hits_worker) > 1 &&
          Server(0)->status().message().find("no live worker holds the state") != std::string::npos;
+}
+
+// Whether shard 0 reports, under shrink, that all workers are gone, and a fault was the cause.
+bool World::HasLostAllWorkers() const {
+  return schedule_.HasFaultOfKind(Fault::Kind::kKillWorkers) &&
+         Server(0)->status().message().find("workers are left") != std::string::npos;
 }
 
 // Judges an orderly end under shrink: every worker that no fault hit must have reached the end, and

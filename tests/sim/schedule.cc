@@ -261,6 +261,13 @@ Schedule Schedule::MakeWithSurvivors(uint64_t seed) {
   return schedule;
 }
 
+Schedule Schedule::MakeElasticWithCheckpoints(uint64_t seed) {
+  Schedule schedule = MakeWithCheckpoints(seed);
+  schedule.elasticity = {0, algorithm::OnLoss::kShrink, 1};
+  schedule.timings.start_timeout = milliseconds(12'000);
+  return schedule;
+}
+
 Schedule Schedule::MakeWithFlippedBit(uint64_t seed) {
   Schedule schedule = MakeWithCheckpoints(seed);
   Rng rng(seed ^ 0xf11b);

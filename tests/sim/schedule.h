@@ -165,6 +165,8 @@ struct Schedule {
   // Makes a job with rounds whose workers hold the weights, with or without checkpoints. Shard 0
   // and all workers are killed at once, and other shards are not.
   static Schedule MakeWithSurvivors(uint64_t seed);
+  // Makes a job like MakeWithCheckpoints that goes on without the workers that it loses.
+  static Schedule MakeElasticWithCheckpoints(uint64_t seed);
   // Makes a job like MakeWithCheckpoints. A bit of one worker's weights flips; there are faults of
   // the network and of shards other than 0, and no others.
   static Schedule MakeWithFlippedBit(uint64_t seed);

@@ -278,6 +278,10 @@ TEST(Simulator, EveryScheduleWhoseFollowersSurviveAllOthersEndsAsIfNothingHadBee
   ExpectAllEndWell(Schedule::MakeWithSurvivors, 2 * kNumFewSchedules);
 }
 
+TEST(Simulator, EveryElasticScheduleWithCheckpointsGoesOnFromThoseOfAnyWorker) {
+  ExpectAllEndWell(Schedule::MakeElasticWithCheckpoints, kNumFewSchedules);
+}
+
 TEST(Simulator, EveryScheduleWithAFlippedBitEndsAsIfNoneHadFlipped) {
   ExpectAllEndWell(Schedule::MakeWithFlippedBit, 3 * kNumFewSchedules);
 }

@@ -121,9 +121,9 @@ bool World::IsStateOfLanes(uint64_t round, const State& state) const {
 }
 
 void World::OnResumed(uint64_t round) {
-  if (!spoiled_after_.has_value()) return;
-  if (round > *spoiled_after_)
+  if (spoiled_after_.has_value() && round > *spoiled_after_)
     return ReportViolation("all go on from a checkpoint with a flipped bit");
+  if (!spoiled_after_.has_value() && !schedule_.shrinks()) return;
   spoiled_after_.reset();
   // Where rounds may close without some workers, the repeated rounds may have other contributors.
   for (uint64_t later = round + 1; later <= schedule_.rounds; ++later) first_states_[later].reset();
@@ -297,7 +297,9 @@ void World::OnWorkerEnded(const ToyWorker& worker) {
 
 bool World::HasFaultFor(uint32_t rank) const {
   return std::any_of(schedule_.faults.begin(), schedule_.faults.end(), [&](const Fault& fault) {
-    if (fault.kind == Fault::Kind::kSleep) return true;
+    if (fault.kind == Fault::Kind::kSleep || fault.kind == Fault::Kind::kKillAll ||
+        fault.kind == Fault::Kind::kKillWorkers)
+      return true;
     const bool hits_server =
         fault.kind == Fault::Kind::kKillServer || fault.kind == Fault::Kind::kCutServer;
     return !hits_server && !fault.IsStop() && fault.target == rank;

@@ -190,6 +190,7 @@ class World : private Network::Host {
   void JudgeTotals();
   void JudgeLastCheckpoints();
   bool MayHaveLostState() const;
+  bool HasLostAllWorkers() const;
   // Describes the processes that still run.
   std::string DescribeRunningProcesses() const;
 

@@ -8,6 +8,7 @@
 
 #include "common/base/hash.h"
 #include "common/base/text.h"
+#include "common/protocol/members/attendance.h"
 
 namespace tern::protocol {
 
@@ -192,22 +193,6 @@ SavedCheckpoints CommonCheckpoints(const std::vector<SavedCheckpoints>& lanes) {
   return common;
 }
 
-bool Offer::Needs(const pb::Checkpoint& checkpoint) const {
-  if (!is_required) return false;
-  if (hello->role() == pb::Hello::shard) return !checkpoint.has_shards();
-  if (!checkpoint.has_workers() || hello->unfit().other_job()) return true;
-  const bool joins_later = may_join_later && !HasAnyCheckpoint(*this);
-  return hello->rank() < checkpoint.workers() && !joins_later;
-}
-
-const pb::Checkpoint* Offer::Find(const pb::Checkpoint& checkpoint) const {
-  const auto& own = hello->checkpoints();
-  const auto found = std::find_if(own.begin(), own.end(), [&](const pb::Checkpoint& candidate) {
-    return BelongTogether(candidate, checkpoint);
-  });
-  return found == own.end() ? nullptr : &*found;
-}
-
 std::string OtherSizeText(const pb::Checkpoint& checkpoint, uint32_t workers, uint32_t shards) {
   std::vector<std::string> sizes;
   if (checkpoint.has_workers())
@@ -222,16 +207,36 @@ std::string OtherSizeText(const pb::Checkpoint& checkpoint, uint32_t workers, ui
   return Join(sizes, " and ");
 }
 
-BeginPoint ChooseBeginPoint(const std::vector<Offer>& offers, std::optional<uint64_t> run,
-                            uint64_t max_round) {
+namespace {
+
+// The newest checkpoint that all daemons have that must have it.
+std::optional<pb::Checkpoint> NewestOfAll(const std::vector<Offer>& offers, uint64_t max_round,
+                                          size_t min_workers) {
   std::vector<Offer> required;
   std::vector<const google::protobuf::RepeatedPtrField<pb::Checkpoint>*> required_lists;
+  for (const Offer& offer : offers) {
+    if (!offer.is_required) continue;
+    required.push_back(offer);
+    required_lists.push_back(&offer.hello->checkpoints());
+  }
+  const auto choose = [&](const Attendance& attendance) {
+    return NewestCommonCheckpoint(required_lists, max_round,
+                                  [&](size_t index, const pb::Checkpoint& checkpoint) {
+                                    return attendance.Needs(required[index], checkpoint);
+                                  });
+  };
+  const Attendance members(required, min_workers, Attendance::Rule::kMembers);
+  const std::optional<pb::Checkpoint> newest = choose(members);
+  if (newest.has_value() && members.NumNewer(*newest, max_round) <= 1) return newest;
+  return choose(Attendance(required, min_workers, Attendance::Rule::kAnyHolder));
+}
+
+}  // namespace
+
+BeginPoint ChooseBeginPoint(const std::vector<Offer>& offers, std::optional<uint64_t> run,
+                            uint64_t max_round, size_t min_workers) {
   std::vector<std::vector<pb::Checkpoint>> run_checkpoints;
   for (const Offer& offer : offers) {
-    if (offer.is_required) {
-      required.push_back(offer);
-      required_lists.push_back(&offer.hello->checkpoints());
-    }
     if (!run.has_value() || offer.hello->role() != pb::Hello::shard) continue;
     std::vector<pb::Checkpoint>& shard_checkpoints = run_checkpoints.emplace_back();
     for (const auto* checkpoints :
@@ -240,10 +245,7 @@ BeginPoint ChooseBeginPoint(const std::vector<Offer>& offers, std::optional<uint
                    [&](const pb::Checkpoint& checkpoint) { return checkpoint.run() == *run; });
     }
   }
-  const auto needs = [&](size_t index, const pb::Checkpoint& checkpoint) {
-    return required[index].Needs(checkpoint);
-  };
-  const BeginPoint common_begin{NewestCommonCheckpoint(required_lists, max_round, needs), true};
+  const BeginPoint common_begin{NewestOfAll(offers, max_round, min_workers), true};
   std::vector<const std::vector<pb::Checkpoint>*> shard_lists;
   for (const auto& checkpoints : run_checkpoints) shard_lists.push_back(&checkpoints);
   const BeginPoint shards_begin{NewestCommonCheckpoint(shard_lists, max_round), false};
@@ -273,19 +275,21 @@ size_t NumCheckpointsOfRun(const pb::Hello& hello, uint64_t run) {
 }
 
 std::string WhereWeightsDiffer(const std::vector<Offer>& offers, uint64_t after_step) {
-  const auto first = std::find_if(offers.begin(), offers.end(),
-                                  [](const Offer& offer) { return offer.is_required; });
+  const auto first = std::find_if(offers.begin(), offers.end(), [](const Offer& offer) {
+    return offer.is_required && offer.hello->checkpoints_size() != 0;
+  });
   if (first == offers.end()) return "";
+  const Attendance attendance(offers, 0, Attendance::Rule::kMembers);
   std::string difference;
   for (const pb::Checkpoint& checkpoint : first->hello->checkpoints()) {  // The steps ascend.
     if (checkpoint.step() <= after_step || checkpoint.weights_hash() == 0) continue;
-    const bool all_have_it = std::all_of(first, offers.end(), [&](const Offer& offer) {
-      return !offer.Needs(checkpoint) || offer.Find(checkpoint) != nullptr;
+    const bool all_have_it = std::all_of(offers.begin(), offers.end(), [&](const Offer& offer) {
+      return !attendance.Needs(offer, checkpoint) || offer.Find(checkpoint) != nullptr;
     });
     if (!all_have_it) continue;
     const auto other = std::find_if(first, offers.end(), [&](const Offer& offer) {
       const pb::Checkpoint* const own = offer.Find(checkpoint);
-      return own != nullptr && offer.Needs(checkpoint) && own->weights_hash() != 0 &&
+      return own != nullptr && attendance.Needs(offer, checkpoint) && own->weights_hash() != 0 &&
              own->weights_hash() != checkpoint.weights_hash();
     });
     difference = other == offers.end()
@@ -301,12 +305,27 @@ bool AnyHasCheckpoint(const std::vector<Offer>& offers) {
   return std::any_of(offers.begin(), offers.end(), HasAnyCheckpoint);
 }
 
-std::string WhyNotBeginAnew(const std::vector<Offer>& offers) {
+namespace {
+
+// If the job could go on although some workers lack the checkpoint, were there min_workers that
+// took part in the run that wrote it: says so.
+std::string WhyMinIsMissed(const std::vector<Offer>& offers, size_t min_workers) {
+  const BeginPoint begin = ChooseBeginPoint(offers, std::nullopt);
+  if (min_workers == 0 || !begin.checkpoint.has_value()) return "";
+  return Cat("; with on_worker_loss: shrink the job goes on from step ", begin.checkpoint->step(),
+             " if as many as workers.min (", min_workers,
+             ") of those that are here took part in it");
+}
+
+}  // namespace
+
+std::string WhyNotBeginAnew(const std::vector<Offer>& offers, size_t min_workers) {
   if (std::string other = WhyJobDoesNotFit(offers); !other.empty()) return other;
   if (!AnyHasCheckpoint(offers) || EndedBeforeFirstCheckpoint(offers)) return "";
   const std::string difference = WhereWeightsDiffer(offers, 0);
   return Cat("no checkpoint is on the disks of all: ", WhoHasWhat(offers),
-             difference.empty() ? "" : "; ", difference, HowToRestore());
+             difference.empty() ? "" : "; ", difference, WhyMinIsMissed(offers, min_workers),
+             HowToRestore());
 }
 
 std::string WhyNotGoBackToBeginning(const std::vector<Offer>& offers, uint64_t run,

@@ -46,7 +46,9 @@
 // than it had when it wrote the checkpoint (Checkpoint.workers, Checkpoint.shards). Ranks that the
 // job did not have then need no such checkpoint: they get the state as a worker does that returns
 // without a disk. With other shards, the lanes need none: nobody holds what they remembered of
-// earlier sums. With another number of workers, all workers discard their private state. A rank
+// earlier sums. With another number of workers, all workers discard their private state. With
+// `shrink`, ranks without which the job went on, and those that joined it since, need no such
+// checkpoint, either (attendance.h). A rank
 // that comes back to a job that went on without it may have checkpoints of the same steps of the
 // same run. They are other checkpoints, because they name another number of workers, or have other
 // weights; the rank moves them away before its first step (Welcome.others_resume).
@@ -65,22 +67,12 @@
 #include <limits>
 #include <optional>
 #include <string>
-#include <tuple>
 #include <vector>
 
+#include "common/protocol/members/offer.h"
 #include "proto/wire.pb.h"
 
 namespace tern::protocol {
-
-// Identifies a checkpoint; greater keys are newer.
-inline std::tuple<uint64_t, uint64_t, uint64_t> KeyOf(const pb::Checkpoint& checkpoint) {
-  return {checkpoint.step(), checkpoint.round(), checkpoint.run()};
-}
-
-// Whether two daemons' checkpoints are parts of one state of the job.
-inline bool BelongTogether(const pb::Checkpoint& a, const pb::Checkpoint& b) {
-  return KeyOf(a) == KeyOf(b) && a.workers() == b.workers() && a.has_shards() == b.has_shards();
-}
 
 inline constexpr uint64_t kAnyRound = std::numeric_limits<uint64_t>::max();
 
@@ -144,22 +136,6 @@ struct SavedCheckpoints {
 // that all lanes have. `num_failed` is the sum over the lanes. `lanes`: what each lane has saved.
 SavedCheckpoints CommonCheckpoints(const std::vector<SavedCheckpoints>& lanes);
 
-// What one daemon offers to a job whose state no daemon holds in memory.
-struct Offer {
-  std::string who;  // for example "worker 0 (node1)"
-  const pb::Hello* hello = nullptr;
-  bool is_required = true;  // whether this daemon must have the checkpoint that is chosen
-  // Whether the job lets workers join later: it may not have had this worker, but its rank.
-  bool may_join_later = false;
-
-  // Whether this daemon must have the checkpoint if that is chosen. Not if the job that wrote it
-  // had other shards, or had another number of workers and not this one, unless what the daemon has
-  // is of another job.
-  bool Needs(const pb::Checkpoint& checkpoint) const;
-  // The daemon's checkpoint that belongs together with `checkpoint`; nullptr if it has none.
-  const pb::Checkpoint* Find(const pb::Checkpoint& checkpoint) const;
-};
-
 // What may be dropped when a job goes on with another size, for sentences.
 inline constexpr const char* kWorkersOwnState =
     "what each worker had of its own (local weights and optimizer, codecs' memories)";
@@ -180,12 +156,13 @@ struct BeginPoint {
   bool workers_load_checkpoint = false;
   uint64_t round() const { return checkpoint.has_value() ? checkpoint->round() : 0; }
 };
-// Chooses the newest checkpoint that is in all required offers. `run`: the run that is under way,
-// if the shards hold its parameters. If all shards have a newer checkpoint of that run, of either
-// kind, the function returns that checkpoint instead. Checkpoints of rounds beyond `max_round` do
-// not count.
+// Chooses the newest checkpoint that is in all required offers, but for those that may lack it: if
+// workers may join later, and at least `min_workers` took part in its run (attendance.h). `run`:
+// the run that is under way, if the shards hold its parameters. If all shards have a newer
+// checkpoint of that run, of either kind, the function returns that checkpoint instead. Checkpoints
+// of rounds beyond `max_round` do not count.
 BeginPoint ChooseBeginPoint(const std::vector<Offer>& offers, std::optional<uint64_t> run,
-                            uint64_t max_round = kAnyRound);
+                            uint64_t max_round = kAnyRound, size_t min_workers = 0);
 
 // Adds to the hello's `checkpoints` those of `run` among its `shard_checkpoints`, and sorts them.
 // For use while the run is under way, because a daemon that was started with checkpoints.resume:
@@ -206,8 +183,8 @@ bool AnyHasCheckpoint(const std::vector<Offer>& offers);
 // last run ended before all daemons had written their first checkpoint: then every daemon whose
 // offer is required was prepared for that run and has at most one checkpoint of it, and not all
 // have that one. (A daemon writes its second checkpoint only when all others have their first:
-// client/train/checkpoints.h.)
-std::string WhyNotBeginAnew(const std::vector<Offer>& offers);
+// client/train/checkpoints.h.) `min_workers`: what ChooseBeginPoint got.
+std::string WhyNotBeginAnew(const std::vector<Offer>& offers, size_t min_workers = 0);
 // For a job whose servers hold the parameters, and that has begun the run `run`. REQUIRES that
 // ChooseBeginPoint found no checkpoint. Returns why the job must not go back to its beginning, or
 // an empty string if it may. It must not if one daemon has two checkpoints of the run, of either

@@ -230,8 +230,7 @@ bool Gathering::LacksCheckpoint(const pb::Hello& hello) const {
   const BeginPoint& begin = job_.begin;
   if (!begin.checkpoint.has_value() || !begin.workers_load_checkpoint) return false;
   const Offer offer = OfferOf(hello);
-  return offer.is_required && !offer.Needs(*begin.checkpoint) &&
-         offer.Find(*begin.checkpoint) == nullptr;
+  return offer.is_required && offer.Find(*begin.checkpoint) == nullptr;
 }
 
 void Gathering::AdmitGathered(Time now) {

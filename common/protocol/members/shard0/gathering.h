@@ -69,7 +69,9 @@ class Gathering {
   // The hello that offers the checkpoints of this shard. REQUIRES that the shard keeps state.
   pb::Hello OwnHello() const;
   // Lets daemons that were started with checkpoints.resume: false offer what they have of the run
-  // under way. Not needed where the servers hold the parameters: their checkpoints are enough.
+  // under way. With `shrink`, workers then offer nothing else: one that has checkpoints of another
+  // run is new to this one. Not needed where the servers hold the parameters: their checkpoints are
+  // enough.
   void OfferCheckpointsOfRun();
   // The offer of the worker with this hello, which must outlive the result.
   Offer OfferOf(const pb::Hello& hello) const;
@@ -85,13 +87,18 @@ class Gathering {
   // After TryToChooseBegin has chosen `begin` for workers whose replicas differed: returns why the
   // job must end instead, or an empty string.
   std::string WhyNotRepair() const;
+  // For a job with `shrink` that goes back, and whose `begin` is chosen: whether it waits for
+  // missing ranks. It does for a time if the daemons here have no checkpoint to go on from, or if a
+  // missing rank has written a newer one than the chosen.
+  bool WaitsForCheckpoints(Time now) const;
   // Returns whether all shards that keep state have offered their checkpoints. Asks those that have
   // not for their offers.
   bool ShardsHaveOffered(Time now, ControlActions* out);
   void LogBegin(ControlActions* out) const;  // logs from which state the job continues
   // Logs with what size the job continues if that is another than before, and what is dropped.
   void LogOtherSize(ControlActions* out) const;
-  // Whether workers load a checkpoint that the sender of this hello neither has nor needs.
+  // Whether workers load the chosen checkpoint, and the sender of this hello, who does not need it,
+  // has none.
   bool LacksCheckpoint(const pb::Hello& hello) const;
   void AdmitGathered(Time now);
   std::string WhoIsMissing() const;

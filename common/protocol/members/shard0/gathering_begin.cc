@@ -14,10 +14,17 @@ pb::Hello Gathering::OwnHello() const {
 }
 
 void Gathering::OfferCheckpointsOfRun() {
-  for (Roster::Worker& worker : job_.roster.workers)
-    protocol::OfferCheckpointsOfRun(job_.roster.run, &worker.hello);
+  const uint64_t run = job_.roster.run;
+  for (Roster::Worker& worker : job_.roster.workers) {
+    protocol::OfferCheckpointsOfRun(run, &worker.hello);
+    if (!job_.options.elasticity.shrinks_on_loss()) continue;
+    auto* const checkpoints = worker.hello.mutable_checkpoints();
+    checkpoints->erase(std::remove_if(checkpoints->begin(), checkpoints->end(),
+                                      [run](const auto& own) { return own.run() != run; }),
+                       checkpoints->end());
+  }
   for (auto& [shard, follower] : job_.roster.shards)
-    protocol::OfferCheckpointsOfRun(job_.roster.run, &follower.hello);
+    protocol::OfferCheckpointsOfRun(run, &follower.hello);
 }
 
 namespace {
@@ -56,7 +63,8 @@ std::vector<Offer> Gathering::CollectOffers(pb::Hello* own_hello) const {
 }
 
 bool Gathering::MayBeginAnew(const std::vector<Offer>& offers, Time now, ControlActions* out) {
-  if (const std::string why = WhyNotBeginAnew(offers); !why.empty()) {
+  if (const std::string why = WhyNotBeginAnew(offers, job_.options.elasticity.min_workers);
+      !why.empty()) {
     // Waits until all shards have said hello, so that each is told why the job ends.
     if (job_.roster.AllShardsAreHere()) ending_.Abort(Code::kBadData, why, now, out);
     return false;
@@ -83,6 +91,21 @@ bool Gathering::MayGoBackToBeginning(const std::vector<Offer>& offers, Time now,
                     (why.empty() ? "there is no checkpoint that all have" : why),
                 now, out);
   return false;
+}
+
+bool Gathering::WaitsForCheckpoints(Time now) const {
+  const std::vector<Roster::Worker>& workers = job_.roster.workers;
+  const ControlOptions& options = job_.options;
+  if (!options.elasticity.shrinks_on_loss() || options.begins_from_shards ||
+      !options.workers_hold_state || job_.roster.NumLive() == workers.size())
+    return false;
+  const Time waited = now - job_.gathering_since;
+  if (!job_.begin.checkpoint.has_value()) return waited <= options.timings.start_timeout;
+  return waited <= options.timings.dead_after &&
+         std::any_of(workers.begin(), workers.end(), [this](const Roster::Worker& worker) {
+           return !worker.live() &&
+                  worker.counters.checkpoint_step() > job_.begin.checkpoint->step();
+         });
 }
 
 void Gathering::LogBegin(ControlActions* out) const {
@@ -161,10 +184,16 @@ bool Gathering::TryToChooseBegin(Time now, ControlActions* out) {
   const bool replicas_differed = !job_.lane.agreement().status.ok();
   const std::optional<uint64_t> run_of_shards =
       has_begun && begins_from_shards ? std::optional(job_.roster.run) : std::nullopt;
-  job_.begin = ChooseBeginPoint(offers, run_of_shards, job_.NewestTrustedRound());
+  const BeginPoint begin_before = job_.begin;
+  const size_t min_workers = has_begun ? 0 : job_.options.elasticity.min_workers;
+  job_.begin = ChooseBeginPoint(offers, run_of_shards, job_.NewestTrustedRound(), min_workers);
   // A later checkpoint, at which replicas that agree now may have differed, is better than none.
   if (!job_.begin.checkpoint.has_value() && !replicas_differed)
-    job_.begin = ChooseBeginPoint(offers, run_of_shards);
+    job_.begin = ChooseBeginPoint(offers, run_of_shards, kAnyRound, min_workers);
+  if (has_begun && WaitsForCheckpoints(now)) {
+    job_.begin = begin_before;
+    return false;
+  }
   if (const std::string difference =
           WhereWeightsDiffer(offers, job_.begin.checkpoint ? job_.begin.checkpoint->step() : 0);
       !difference.empty())
