@@ -25,16 +25,17 @@ void StateBegins::Reset() {
   for (size_t range = 0; range < range_ends_.size(); ++range) Set(range, kNext);
 }
 
-void StateBegins::Reset(size_t first) {
-  const auto end = std::upper_bound(range_ends_.begin(), range_ends_.end(), first);
-  Set(static_cast<size_t>(end - range_ends_.begin()), kNext);
+void StateBegins::Reset(size_t first) { Set(RangeOf(first), kNext); }
+
+size_t StateBegins::RangeOf(size_t element) const {
+  const auto end = std::upper_bound(range_ends_.begin(), range_ends_.end(), element);
+  return static_cast<size_t>(end - range_ends_.begin());
 }
 
 void StateBegins::Visit(size_t first, size_t n, uint64_t number,
                         const std::function<void(size_t, size_t, uint64_t)>& visit) {
   const size_t end = first + n;
-  const auto range_end = std::upper_bound(range_ends_.begin(), range_ends_.end(), first);
-  for (auto range = static_cast<size_t>(range_end - range_ends_.begin()); first < end; ++range) {
+  for (size_t range = RangeOf(first); first < end; ++range) {
     const size_t piece_end = std::min(end, range_ends_[range]);
     visit(first, piece_end - first, BeginOfRange(range, number));
     first = piece_end;
@@ -42,8 +43,7 @@ void StateBegins::Visit(size_t first, size_t n, uint64_t number,
 }
 
 uint64_t StateBegins::BeginOf(size_t first, uint64_t number) {
-  const auto end = std::upper_bound(range_ends_.begin(), range_ends_.end(), first);
-  return BeginOfRange(static_cast<size_t>(end - range_ends_.begin()), number);
+  return BeginOfRange(RangeOf(first), number);
 }
 
 uint64_t StateBegins::BeginOfRange(size_t range, uint64_t number) {

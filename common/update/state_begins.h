@@ -35,6 +35,7 @@ class StateBegins {
   std::span<float> floats() { return floats_; }
 
  private:
+  size_t RangeOf(size_t element) const;
   uint64_t BeginOfRange(size_t range, uint64_t number);
   void Set(size_t range, uint64_t begin);
 

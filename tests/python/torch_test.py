@@ -250,7 +250,6 @@ class Faults(unittest.TestCase):
         # Here the program could catch what the job's end raises, so the exit code is Python's.
         self.both_end("raise_in_with", (1, 1), "worker 1.*ValueError: on purpose")
 
-    @unittest.skipUnless(torch_programs.HAS_SCALER, "PyTorch has a GradScaler for the CPU from 2.3 on")
     def test_the_end_is_ended_before_the_event_has_been_seen(self):
         with job() as two:
             first, second = two.start_workers("late_end")
@@ -258,6 +257,7 @@ class Faults(unittest.TestCase):
             self.assertEqual(first.wait(), 75, first.output)
             self.assertRegex(first.output, "ended: .*worker 1 has left on purpose")
 
+    @unittest.skipUnless(torch_programs.HAS_SCALER, "PyTorch has a GradScaler for the CPU from 2.3 on")
     def test_a_gradient_that_is_not_finite(self):
         self.both_end("overflow", (79, 79), "worker 1.*the gradient of .* is not finite at round 3")
 
