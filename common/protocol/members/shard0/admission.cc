@@ -209,8 +209,9 @@ void Admission::Admit(Roster::Worker* worker, Peer from, const pb::Hello& hello,
     going_back_.GoBack(going_back_.WhyAllGoBackFor(hello.rank()), now, out);
   }
   AssignRank(worker, from, hello, now);
-  EmitNormalLog(job_.roster.Name(hello.rank()) + (has_returned ? " has come back" : " is here"),
-                out);
+  job_.LogComing(hello.rank(),
+                 job_.roster.Name(hello.rank()) + (has_returned ? " has come back" : " is here"),
+                 now, out);
   if (!job_.running()) return gathering_.RunIfGathered(now, out);
   if (!nobody_has_state && going_back_.BeginsOwnStateAnew(hello, job_.roster.run)) {
     EmitLog(job_.roster.Name(hello.rank()) +

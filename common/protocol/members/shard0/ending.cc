@@ -56,7 +56,6 @@ void Ending::EndIfAllDone(Time now, ControlActions* out) {
 }
 
 Status Ending::FinalStatus() const {
-  if (job_.IsStopping()) return Status(job_.stop_code, "the job was stopped in order by a signal");
   const uint64_t job_steps = job_.roster.steps;
   uint64_t last_step = job_steps, stop_when_step = 0;
   for (const Roster::Worker& worker : job_.roster.workers) {
@@ -64,7 +63,12 @@ Status Ending::FinalStatus() const {
     last_step = std::min(last_step, worker.steps_done);
     stop_when_step = std::max(stop_when_step, worker.figures.evaluations().last_step());
   }
-  if (!job_.options.workers_hold_state || last_step == job_steps) return Ok();
+  // A signal during the last evaluation comes too late to stop a job with rounds. Without rounds a
+  // worker does not say how many steps the job has made.
+  const bool is_complete = job_.options.workers_hold_state && last_step == job_steps;
+  if (job_.IsStopping() && !is_complete)
+    return Status(job_.stop_code, "the job was stopped in order by a signal");
+  if (!job_.options.workers_hold_state || is_complete) return Ok();
   if (last_step == stop_when_step) return Ok();  // train.stop_when ended the job.
   // The workers stopped early, but this process received no stop request: the request went to an
   // earlier process of shard 0.

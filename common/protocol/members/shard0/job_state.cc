@@ -1,6 +1,7 @@
 #include "common/protocol/members/shard0/job_state.h"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "common/base/invariants.h"
@@ -38,12 +39,16 @@ RoundLane::Options LaneOptions(const ControlOptions& options) {
   return kNames[static_cast<size_t>(phase)];
 }
 
+constexpr RateLimiter kPassages(10, std::chrono::seconds(1));
+
 }  // namespace
 
 JobState::JobState(ControlOptions given, std::vector<CellSpec> cells)
     : options(std::move(given)),
       lane(LaneOptions(options), std::move(cells)),
-      roster(options.workers, options.safeguards) {}
+      roster(options.workers, options.safeguards),
+      coming_logs_(options.workers, kPassages),
+      going_logs_(options.workers, kPassages) {}
 
 void JobState::Become(JobPhase next) {
   TERN_REQUIRES(MayFollow(phase_, next), "a job that is ", NameOf(phase_), " cannot become ",
@@ -57,6 +62,16 @@ uint64_t JobState::NewestTrustedRound() const {
   if (!repaired_from.has_value() || agreement.newest_round > repaired_from->round())
     return kAnyRound;
   return repaired_from->round();
+}
+
+void JobState::LogComing(uint32_t rank, const std::string& text, Time now, ControlActions* out) {
+  RateLimiter& limiter = coming_logs_[rank];
+  if (limiter.Allow(now)) EmitNormalLog(text + limiter.TakeAndMore(), out);
+}
+
+void JobState::LogGoing(uint32_t rank, const std::string& text, Time now, ControlActions* out) {
+  RateLimiter& limiter = going_logs_[rank];
+  if (limiter.Allow(now)) EmitLog(text + limiter.TakeAndMore(), out);
 }
 
 Status JobState::Check() const {

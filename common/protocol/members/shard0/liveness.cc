@@ -271,7 +271,7 @@ void Liveness::HandleLoss(uint32_t rank, const Loss& loss, Time now, ControlActi
   const OnLoss on_loss = job_.options.elasticity.on_loss;
   const bool waits = on_loss == OnLoss::kWait;
   if (!job_.running() && (waits || !job_.going_back())) {
-    EmitLog(what, out);
+    job_.LogGoing(rank, what, now, out);
     worker.Forget();
     if (job_.roster.NumLive() == 0) job_.roster.steps = 0;
     return;
@@ -284,16 +284,19 @@ void Liveness::HandleLoss(uint32_t rank, const Loss& loss, Time now, ControlActi
   if (job_.IsStopping() && !job_.options.elasticity.shrinks_on_loss())
     return ending_.Abort(job_.stop_code, "stopped by a signal; " + what, now, out);
   if (on_loss == OnLoss::kFail) return ending_.Abort(loss.code, what, now, out);
-  if (!waits) return ContinueWithout(what, loss.code, now, out);
+  if (!waits) return ContinueWithout(rank, what, loss.code, now, out);
   if (!job_.roster.MayHoldStateBeside(nullptr))
     return going_back_.OnStateLost(what, loss.code, now, out);
-  EmitLog(Cat(what, "; waiting for its return for up to ",
-              SecondsText(job_.options.timings.wait_timeout)),
-          out);
+  job_.LogGoing(rank,
+                Cat(what, "; waiting for its return for up to ",
+                    SecondsText(job_.options.timings.wait_timeout)),
+                now, out);
 }
 
-void Liveness::ContinueWithout(const std::string& what, Code code, Time now, ControlActions* out) {
-  if (job_.going_back()) return EmitLog(what, out);  // The job goes back without that worker.
+void Liveness::ContinueWithout(uint32_t rank, const std::string& what, Code code, Time now,
+                               ControlActions* out) {
+  // The job goes back without that worker.
+  if (job_.going_back()) return job_.LogGoing(rank, what, now, out);
   if (job_.IsStopping()) code = job_.stop_code;
   const Roster& roster = job_.roster;
   const uint32_t min_workers = job_.options.elasticity.min_workers;
@@ -306,7 +309,7 @@ void Liveness::ContinueWithout(const std::string& what, Code code, Time now, Con
         code, Cat(what, "; ", roster.LiveText(), " are left, and workers.min is ", min_workers),
         now, out);
   }
-  EmitLog(Cat(what, "; going on with ", roster.LiveText()), out);
+  job_.LogGoing(rank, Cat(what, "; going on with ", roster.LiveText()), now, out);
   membership_.PublishNext(out);
   ending_.EndIfAllDone(now, out);
 }

@@ -98,9 +98,10 @@ class Liveness {
   void ExcuseSilence(Time now);
   // Call for a silent worker while HearsNobody(). Waits for that worker for up to wait_timeout.
   void WaitForSilentWorker(uint32_t rank, Time now, ControlActions* out);
-  // For a job with `shrink`: the job continues without the lost worker, goes back to a checkpoint,
-  // or ends with `code`. `what` describes the loss for the log.
-  void ContinueWithout(const std::string& what, Code code, Time now, ControlActions* out);
+  // For a job with `shrink`: the job continues without the lost worker `rank`, goes back to a
+  // checkpoint, or ends with `code`. `what` describes the loss for the log.
+  void ContinueWithout(uint32_t rank, const std::string& what, Code code, Time now,
+                       ControlActions* out);
   void CheckSilence(uint32_t rank, Time now, ControlActions* out);
   void CheckShards(Time now, ControlActions* out);
   // Logs from time to time which workers and shards the job waits for.

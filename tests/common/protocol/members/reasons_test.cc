@@ -63,8 +63,8 @@ TEST_P(Reasons, ASignalToOneWorkerStopsTheJob) {
   EXPECT_THAT(Shard0::LogOf(out), HasSubstr("worker 1 (node1, pid 0) was asked to stop"));
   EXPECT_EQ(Count(shard0.Deliver(101, heartbeat), Type::kStop), 0)
       << "the worker repeats it until the end";
-  shard0.Deliver(100, ByeMessage(0, 10));
-  const ControlActions end_actions = shard0.Deliver(101, ByeMessage(1, 11));
+  shard0.Deliver(100, StoppedByeMessage(0, 10));
+  const ControlActions end_actions = shard0.Deliver(101, StoppedByeMessage(1, 11));
   EXPECT_EQ(FirstMessageTo(101, pb::Envelope::kEnd, SendsOf(end_actions)).head.end().code(), 130u);
 }
 
@@ -82,10 +82,24 @@ TEST_P(Reasons, ALossWhileTheJobStopsDoesNotChangeTheReason) {
   shard0.GatherWorkers();
   shard0.Stop(Code::kTerminated);
   ControlActions out = shard0.PassTime(milliseconds(3'500), {0});
-  Shard0::Append(shard0.Deliver(100, ByeMessage(0, 10)), &out);
+  Shard0::Append(shard0.Deliver(100, StoppedByeMessage(0, 10)), &out);
   Shard0::Append(shard0.Deliver(100, EndMessage()), &out);
   EXPECT_EQ(Shard0::EndStatusOf(out).code(), Code::kTerminated)
       << Shard0::EndStatusOf(out).message();
+}
+
+// It comes during the last evaluation: the weights are complete, and a scheduler need not start the
+// job again.
+TEST_P(Reasons, ASignalAfterTheLastStepChangesNothing) {
+  Shard0 shard0(GetParam());
+  shard0.GatherWorkers();
+  shard0.Deliver(100, ByeMessage(0, 10));
+  shard0.Stop(Code::kTerminated);
+  ControlActions out = shard0.Deliver(101, ByeMessage(1, 11));
+  Shard0::Append(shard0.Deliver(100, EndMessage()), &out);
+  Shard0::Append(shard0.Deliver(101, EndMessage()), &out);
+  EXPECT_EQ(Count(out, Type::kEnded), 1);
+  EXPECT_EQ(Shard0::EndStatusOf(out).code(), Code::kOk) << Shard0::EndStatusOf(out).message();
 }
 
 INSTANTIATE_TEST_SUITE_P(Each, Reasons,
@@ -221,6 +235,36 @@ TEST(LossOfAWorker, IsPlacedByItsStepInAJobWithoutRounds) {
   const std::string log = Shard0::LogOf(shard0.PassTime(milliseconds(3'500), {0}));
   EXPECT_THAT(log, HasSubstr("worker 1 (node1, pid 0) is suspect: silent for 1.6 s, at step 42"));
   EXPECT_THAT(log, HasSubstr("worker 1 (node1, pid 0) was lost at step 42: silent for 3.1 s"));
+}
+
+// How often `log` has `text`.
+int CountIn(const std::string& log, const std::string& text) {
+  int count = 0;
+  for (size_t at = log.find(text); at != std::string::npos; at = log.find(text, at + 1)) ++count;
+  return count;
+}
+
+// A broken supervisor starts a process again at once, a thousand times a second.
+TEST(LossOfAWorker, FillsNoLogIfItsProcessComesAndGoesAllTheTime) {
+  for (const OnLoss on_loss : {OnLoss::kWait, OnLoss::kShrink}) {
+    Shard0 shard0(on_loss);
+    shard0.GatherWorkers();
+    std::string log;
+    for (uint64_t incarnation = 20; incarnation < 1'020; ++incarnation) {
+      const Message hello = HelloMessage(TestHello(1, incarnation));
+      log +=
+          Shard0::LogOf(shard0.Deliver(101, ByeMessage(1, incarnation == 20 ? 11 : incarnation - 1,
+                                                       Code::kPeerLost, "it fell")));
+      log += Shard0::LogOf(shard0.Deliver(101, hello));
+    }
+    EXPECT_EQ(CountIn(log, "it left: it fell"), 10) << NameOf(on_loss) << log.substr(0, 4'000);
+    EXPECT_EQ(CountIn(log, "worker 1 (node1, pid 0) has come back"), 9)
+        << NameOf(on_loss) << ": the first coming was the start";
+    shard0.PassTime(milliseconds(1'000), {0});
+    EXPECT_THAT(
+        Shard0::LogOf(shard0.Deliver(101, ByeMessage(1, 1'019, Code::kPeerLost, "it fell"))),
+        HasSubstr("(and 990 more before)"));
+  }
 }
 
 }  // namespace

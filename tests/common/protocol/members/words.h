@@ -142,6 +142,13 @@ inline Message ByeMessage(uint32_t rank, uint64_t incarnation, Code code = Code:
   return message;
 }
 
+// The Bye of a worker that was stopped before the job's last step.
+inline Message StoppedByeMessage(uint32_t rank, uint64_t incarnation) {
+  Message message = ByeMessage(rank, incarnation);
+  message.head.mutable_bye()->set_steps(40);
+  return message;
+}
+
 inline Message EndMessage(Code code = Code::kOk, const std::string& sentence = "") {
   Message message;
   message.head.mutable_end()->set_code(static_cast<uint32_t>(code));

@@ -308,8 +308,8 @@ TEST_F(CoordinatorTest, StopsInOrderWhereAllAreThere) {
   ControlActions out;
   coordinator_->OnStop(Code::kTerminated, now_, &out);
   EXPECT_EQ(Count(out, Type::kStop), 1);
-  Deliver(100, ByeMessage(0, 10));
-  out = Deliver(101, ByeMessage(1, 11));
+  Deliver(100, StoppedByeMessage(0, 10));
+  out = Deliver(101, StoppedByeMessage(1, 11));
   EXPECT_EQ(FirstMessageTo(100, pb::Envelope::kEnd, SendsOf(out)).head.end().code(), 143u);
 }
 
