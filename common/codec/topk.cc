@@ -42,9 +42,9 @@ class TopK : public SparseCodec {
     std::vector<float> sample;
     for (uint64_t i = plan.first; i < values.size(); i += plan.stride) sample.push_back(values[i]);
     float threshold = KthLargestMagnitude(sample, plan.k);
-    for (int i = 0; i < TopKThreshold::kMaxAdaptations && !plan.is_exact; ++i) {
+    for (int i = 0; i <= TopKThreshold::kMaxAdaptations && !plan.is_exact; ++i) {
       const uint64_t count = kernels::CountAtLeast(values.data(), values.size(), threshold);
-      const auto next_step = threshold_.Adapt(plan, count, &threshold);
+      const auto next_step = threshold_.Adapt(plan, count, i, &threshold);
       if (next_step == TopKThreshold::NextStep::kExact)
         return KthLargestMagnitudeFrom(values, plan.num_wanted, threshold, count);
       if (next_step == TopKThreshold::NextStep::kDone) break;

@@ -25,11 +25,12 @@ TopKThreshold::TopKThreshold(const Options::TopK& options) : options_(options) {
 }
 
 // The share of elements to send in a round. In the paper's warm-up the share falls by the same
-// factor from stage to stage.
+// factor from stage to stage. The first round is 1.
 double TopKThreshold::RatioAt(uint64_t round) const {
-  if (round >= options_.warmup_rounds || num_stages_ == 0) return options_.ratio;
+  const uint64_t num_done = round - std::min<uint64_t>(round, 1);
+  if (num_done >= options_.warmup_rounds || num_stages_ == 0) return options_.ratio;
   double ratio = options_.warmup_ratio;
-  for (uint64_t stage = round * num_stages_ / options_.warmup_rounds; stage > 0; --stage)
+  for (uint64_t stage = num_done * num_stages_ / options_.warmup_rounds; stage > 0; --stage)
     ratio *= options_.warmup_ratio;
   return ratio;
 }
@@ -51,14 +52,17 @@ TopKThreshold::SamplePlan TopKThreshold::PlanFor(uint64_t count,
 }
 
 TopKThreshold::NextStep TopKThreshold::Adapt(const SamplePlan& plan, uint64_t num_sent,
-                                             float* threshold) const {
+                                             int num_adaptations, float* threshold) const {
   const auto num_wanted = static_cast<double>(plan.num_wanted);
+  const bool is_last = num_adaptations >= kMaxAdaptations;
   if (static_cast<double>(num_sent) < kTooFew * num_wanted) {
+    if (is_last) return NextStep::kDone;
     *threshold *= static_cast<float>(kTooFew);
     return NextStep::kCount;
   }
   if (!(static_cast<double>(num_sent) > kTooMany * num_wanted)) return NextStep::kDone;
   if (options_.resample || *threshold == 0) return NextStep::kExact;
+  if (is_last) return NextStep::kDone;
   *threshold *= static_cast<float>(kTooMany);
   return NextStep::kCount;
 }

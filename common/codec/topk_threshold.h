@@ -37,11 +37,13 @@ class TopKThreshold {
     // The caller uses the plan.num_wanted-th largest magnitude of the whole tensor instead.
     kExact,
   };
-  // The caller calls Adapt at most this many times.
+  // A threshold is changed at most this many times.
   static constexpr int kMaxAdaptations = 10;
-  // `num_sent`: how many elements would be sent with *threshold. If these are too few or too many,
-  // changes *threshold or returns kExact.
-  NextStep Adapt(const SamplePlan& plan, uint64_t num_sent, float* threshold) const;
+  // `num_sent`: how many elements would be sent with *threshold, after it was changed
+  // `num_adaptations` times. If these are too few or too many, changes *threshold, which it does at
+  // most kMaxAdaptations times, or returns kExact.
+  NextStep Adapt(const SamplePlan& plan, uint64_t num_sent, int num_adaptations,
+                 float* threshold) const;
 
  private:
   double RatioAt(uint64_t round) const;  // the share of elements to send in this round

@@ -138,8 +138,8 @@ class TopKCodec : public DeviceCodec {
       if (sends_all) choices[p].sample_plan.k = 0;
     }
     TERN_RETURN_IF_ERROR(FindThresholdsInSamples(group, &choices));
-    for (int i = 0; i < TopKThreshold::kMaxAdaptations && AnyNeedsCount(choices); ++i)
-      TERN_RETURN_IF_ERROR(AdaptThresholds(group, &choices));
+    for (int i = 0; i <= TopKThreshold::kMaxAdaptations && AnyNeedsCount(choices); ++i)
+      TERN_RETURN_IF_ERROR(AdaptThresholds(group, i, &choices));
     TERN_RETURN_IF_ERROR(FindThresholdsExactly(group, &choices));
     for (size_t p = 0; p < choices.size(); ++p)
       thresholds_[group.part(p).tensor] = choices[p].threshold;
@@ -216,8 +216,8 @@ class TopKCodec : public DeviceCodec {
   }
 
   // For each part with needs_count, counts the elements that its threshold would send, and adapts
-  // the threshold.
-  Status AdaptThresholds(const Group& group, Choices* choices) {
+  // the threshold. `num_adaptations`: how often it was adapted before.
+  Status AdaptThresholds(const Group& group, int num_adaptations, Choices* choices) {
     std::vector<float> thresholds;
     for (const Choice& choice : *choices)
       thresholds.push_back(choice.needs_count ? choice.threshold : -1);
@@ -234,7 +234,8 @@ class TopKCodec : public DeviceCodec {
     for (size_t p = 0; p < choices->size(); ++p) {
       Choice& choice = (*choices)[p];
       if (!choice.needs_count) continue;
-      const auto next_step = chooser_.Adapt(choice.sample_plan, counts[p], &choice.threshold);
+      const auto next_step =
+          chooser_.Adapt(choice.sample_plan, counts[p], num_adaptations, &choice.threshold);
       choice.needs_count = next_step == TopKThreshold::NextStep::kCount;
       choice.needs_exact_search = next_step == TopKThreshold::NextStep::kExact;
     }

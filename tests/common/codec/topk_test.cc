@@ -139,6 +139,25 @@ TEST(TopK, AdaptsIfTheSampleMisleads) {
   }
 }
 
+// The sample's threshold lies among 140 outliers. Lowered ten times, it may fall among the others,
+// of which thousands reach it.
+TEST(TopK, SelectsExactlyIfTheLastAdaptationLetsTooManyPass) {
+  std::mt19937_64 random(1);
+  std::uniform_real_distribution<float> others(-0.12f, 0.12f), outliers(0.9f, 1.1f);
+  const auto codec = MakeTopKCodec(0.001);
+  int num_exact = 0;
+  for (uint64_t round = 1; round <= 100; ++round) {
+    std::vector<float> g(200000);
+    for (float& value : g) value = others(random);
+    for (int i = 0; i < 140; ++i) g[random() % g.size()] = outliers(random);
+    Sender worker(*codec, g.size());
+    const uint64_t num_sent = CountSent(worker.Send(g, round));
+    EXPECT_LE(num_sent, 260u) << round;
+    num_exact += num_sent == 200 ? 1 : 0;
+  }
+  EXPECT_GT(num_exact, 10);
+}
+
 // A sample of zeros gives the threshold zero, which a factor cannot change.
 TEST(TopK, SelectsExactlyIfTheSampleIsZero) {
   Options options = OptionsWithRatio(0.002);
@@ -177,14 +196,14 @@ TEST(TopK, TheRatioFallsByStepsDuringWarmUp) {
   const auto codec = MakeValidCodec("topk", options);
   const std::vector<float> g = DistinctMagnitudes(100000, 3);
   for (const auto& [round, expected_count] :
-       std::vector<std::pair<uint64_t, uint64_t>>{{0, 25000},
-                                                  {9, 25000},
-                                                  {10, 6250},
-                                                  {19, 6250},
-                                                  {20, 1563},
-                                                  {30, 391},
-                                                  {39, 391},
-                                                  {40, 100},
+       std::vector<std::pair<uint64_t, uint64_t>>{{1, 25000},
+                                                  {10, 25000},
+                                                  {11, 6250},
+                                                  {20, 6250},
+                                                  {21, 1563},
+                                                  {31, 391},
+                                                  {40, 391},
+                                                  {41, 100},
                                                   {1000, 100}}) {
     Sender worker(*codec, g.size());
     EXPECT_EQ(CountSent(worker.Send(g, round)), expected_count) << round;
