@@ -1,6 +1,7 @@
 // tern check: says whether a job can run here; prints its data, its exchange plan and its memory.
 #include <algorithm>
 #include <cstdio>
+#include <optional>
 
 #include "common/algorithm/algorithms.h"
 #include "common/algorithm/facts.h"
@@ -11,6 +12,7 @@
 #include "setup/setup.h"
 #include "setup/tensor_rates.h"
 #include "tools/commands.h"
+#include "tools/forecast/sizes.h"
 #include "tools/job_arguments.h"
 #include "tools/memory.h"
 #include "tools/table.h"
@@ -89,6 +91,24 @@ void PrintBuckets(const setup::Setup& setup) {
   PrintTable(rows);
 }
 
+// The bytes of a round of Gaussian gradients, if the sizes of codes depend on the values: then they
+// may be far below the limits.
+struct UpAndDown {
+  uint64_t up = 0, down = 0;
+};
+std::optional<UpAndDown> GaussianRoundBytes(const protocol::ExchangePlan& plan) {
+  constexpr double kMuchSmaller = 0.95;
+  const auto sizes = SizesOf(plan);
+  if (!sizes.ok()) return std::nullopt;
+  const RoundTotals totals = TotalsOf(*sizes);
+  const protocol::RoundBytes limits = protocol::CountRoundBytes(plan);
+  const auto max_up = static_cast<double>(limits.push + limits.scalers);
+  const auto max_down = static_cast<double>(limits.sum + limits.scalers);
+  if (totals.up > kMuchSmaller * max_up && totals.down > kMuchSmaller * max_down)
+    return std::nullopt;
+  return UpAndDown{static_cast<uint64_t>(totals.up), static_cast<uint64_t>(totals.down)};
+}
+
 void PrintRound(const setup::Setup& setup) {
   const protocol::RoundBytes round_bytes = protocol::CountRoundBytes(setup.plan);
   // In the mean over the parts, if rounds exchange one part of the model each.
@@ -102,10 +122,19 @@ void PrintRound(const setup::Setup& setup) {
   };
   std::printf("\npayload of one worker in a round%s, without headers\n",
               num_parts == 1 ? "" : Cat(" of one of ", num_parts, " parts").c_str());
-  PrintTable({{"", "bytes", "", "fp32 / this"},
-              make_row("up, at most", (round_bytes.push + round_bytes.scalers) / num_parts),
-              make_row("down", (round_bytes.sum + round_bytes.scalers) / num_parts),
-              make_row("fp32, each way", fp32_bytes)});
+  const uint64_t max_up = (round_bytes.push + round_bytes.scalers) / num_parts;
+  const uint64_t max_down = (round_bytes.sum + round_bytes.scalers) / num_parts;
+  std::vector<TableRow> rows = {{"", "bytes", "", "fp32 / this"},
+                                make_row("up, at most", max_up),
+                                make_row("down, at most", max_down)};
+  const std::optional<UpAndDown> bytes = GaussianRoundBytes(setup.plan);
+  if (bytes.has_value()) {
+    rows.push_back(make_row("up, about", bytes->up / num_parts));
+    rows.push_back(make_row("down, about", bytes->down / num_parts));
+  }
+  rows.push_back(make_row("fp32, each way", fp32_bytes));
+  PrintTable(rows);
+  if (bytes.has_value()) std::printf("about: codes of Gaussian gradients, with their headers\n");
   if (setup.job.exchange().host_sum())
     std::printf(
         "exchange.host_sum: a host sends one push, and gets one answer, for all its workers; tern "

@@ -48,6 +48,20 @@ TEST(Check, SaysWhatAnAsynchronousAlgorithmHasByDefault) {
                                     "worker), optimizer: sgd\n"));
 }
 
+// topk's limit is that of all elements, and it sends a thousandth of them.
+TEST(Check, SaysHowLargeCodesAreThatHaveNoFixedSize) {
+  TestJob job;
+  TestProgram& topk = job.StartTern({"check", job.job_file(), "--set", "exchange.codec=topk"});
+  ASSERT_EQ(topk.Wait(), 0) << topk.err();
+  EXPECT_THAT(topk.out(), AllOf(ContainsRegex("down, at most +1[0-9]{6} +1.7 MB +1.00"),
+                                ContainsRegex("up, about +[2-9][0-9]{3} "),
+                                ContainsRegex("down, about +[2-9][0-9]{3} "),
+                                HasSubstr("about: codes of Gaussian gradients")));
+  TestProgram& fp32 = job.StartTern({"check", job.job_file(), "--set", "exchange.codec=fp32"});
+  ASSERT_EQ(fp32.Wait(), 0) << fp32.err();
+  EXPECT_THAT(fp32.out(), Not(HasSubstr("about: codes")));
+}
+
 TEST(Check, CountsTheBytesOfOneFragment) {
   TestJob job;
   TestProgram& tern = job.StartTern({"check", job.job_file(), "--set", "train.algorithm=pqasgd",
