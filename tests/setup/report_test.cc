@@ -6,8 +6,11 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
+#include "common/base/text.h"
 #include "tests/setup/small_job.h"
 
 namespace tern::setup {
@@ -408,6 +411,30 @@ TEST(Report, TableHasTheAdvice) {
   EXPECT_THAT(SummaryTable(RunSummaryJson(summary, {0, "", 0, 3})),
               AllOf(HasSubstr("writing checkpoints   1.0 s\n"),
                     HasSubstr("advice                writing checkpoints took 50 % of the time")));
+}
+
+// A summary with every field.
+json FullSummary() {
+  WorkerStatus worker = WorkerAfter(0, 10);
+  worker.counters.add_staleness(3);
+  worker.counters.set_checkpoint_s(1);
+  worker.figures = MakeFigures(7);
+  worker.figures.mutable_evaluations()->set_count(2);
+  worker.figures.mutable_evaluations()->set_best_step(5);
+  worker.figures.mutable_evaluations()->set_last_step(5);
+  worker.figures.set_weights_path("elsewhere");
+  worker.figures.set_weights_error("no space");
+  return json::parse(RunSummaryJson(MakeSummaryJson({worker}), {0, "", 0, 3}));
+}
+
+TEST(Report, EveryFieldOfTheSummaryIsDocumented) {
+  std::ifstream file("docs/WATCHING.md");
+  std::stringstream page;
+  page << file.rdbuf();
+  const json fields = FullSummary();
+  EXPECT_GE(fields.size(), 65u) << fields;
+  for (const auto& [name, value] : fields.items())
+    EXPECT_THAT(page.str(), HasSubstr(Cat("`", name, "`")));
 }
 
 TEST(Report, ProgressLineCoversTheIntervalSinceThePreviousOne) {
