@@ -209,9 +209,12 @@ TEST(Limits, DelayCompensationWithLambdaZeroIsAsgdBitForBit) {
 TEST(Pull, CodesWeightsWithThePullCodec) {
   const auto job = MakeCentralJob({"train.algorithm=ssgd", "exchange.pull_codec=fp16"});
   RoundDrill drill(*job);
+  const auto pull = drill.rounds_of_chunks()[0]->DescribeCell({}).pull;
+  EXPECT_TRUE(pull(false).is_fp32) << "workers have the initial weights as they are";
   const std::vector<uint32_t> ranks = {0, 1, 2, 3};
   for (uint64_t round = 1; round <= 5; ++round)
     drill.MakeRound(GradientsOf(ranks, round, drill.weights()), ranks);
+  EXPECT_FALSE(pull(false).is_fp32);
   EXPECT_EQ(drill.answer_bytes(), 2 * job->table.total);
   size_t i = 0, num_rounded = 0;
   std::vector<float> exact_weights(job->table.total);
