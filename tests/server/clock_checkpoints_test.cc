@@ -126,6 +126,27 @@ TEST_F(ClockCheckpoints, TheLastOneIsOfTheStepThatShard0Names) {
   EXPECT_EQ(restarted_drill.central().clock_lane()->total(), 33u);
 }
 
+// Three pushes wait for the fourth, with which they change the weights.
+TEST_F(ClockCheckpoints, TheLastOneHasThePushesThatSoftsyncGathers) {
+  const auto job = MakeJob({"train.algorithm=softsync", "train.softsync.n=1"});
+  LaneCheckpoints checkpoints(*job, 0, 1);
+  ClockDrill uninterrupted_drill(*job, &checkpoints);
+  ASSERT_TRUE(uninterrupted_drill.central().BeginRun(kRun).ok());
+  uninterrupted_drill.MakePushes(0, 35);
+  uninterrupted_drill.central().Finish(12);
+  ClockDrill workers_at_35(*job);
+  workers_at_35.MakePushes(0, 35);
+  LaneCheckpoints reread_checkpoints(*job, 0, 1);
+  ClockDrill restarted_drill(*job, &reread_checkpoints);
+  ASSERT_TRUE(restarted_drill.central().GoBack(CheckpointAt(12)).ok());
+  restarted_drill.CopyWorkersOf(workers_at_35);
+  restarted_drill.SendAllHellos();
+  restarted_drill.MakePushes(35, 45);
+  uninterrupted_drill.MakePushes(35, 45);
+  for (uint32_t rank = 0; rank < 4; ++rank)
+    EXPECT_EQ(restarted_drill.weights_of(rank), uninterrupted_drill.weights_of(rank));
+}
+
 TEST_F(ClockCheckpoints, ThereIsNoLastOneIfShard0NamesNoStep) {
   const auto job = MakeJob({"train.algorithm=asgd"});
   LaneCheckpoints checkpoints(*job, 0, 1);

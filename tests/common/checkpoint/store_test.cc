@@ -174,6 +174,37 @@ TEST_F(StoreTest, SaysWhyCheckpointsOfAnotherOwnerAreNotUsed) {
   EXPECT_THAT(refusal_sentence(), HasSubstr("its owner is worker.0, expected worker.1"));
 }
 
+TEST_F(StoreTest, RefusesACheckpointUnderTheNameOfAnotherStep) {
+  Store store = MakeStore();
+  ASSERT_TRUE(WriteCheckpoint(store, 10).ok());
+  for (const char* ending : {".safetensors", ".json"})
+    fs::copy_file(CheckpointPath(10, ending), CheckpointPath(20, ending));
+  Store reopened = MakeStore();
+  EXPECT_THAT(reopened.Open(), ElementsAre(HasSubstr("its step is 10, expected 20")));
+  EXPECT_THAT(reopened.points(), ElementsAre(Point{7, 10, 10}));
+}
+
+TEST_F(StoreTest, ReadsNoCheckpointOfAnotherRunOrRound) {
+  Store store = MakeStore();
+  ASSERT_TRUE(WriteCheckpoint(store, 10).ok());
+  EXPECT_THAT(store.Read({8, 10, 10}).status().message(), HasSubstr("its run is "));
+  EXPECT_THAT(store.Read({7, 10, 11}).status().message(),
+              HasSubstr("its round is 10, expected 11"));
+}
+
+// The keys that checkpoints.accept names may have changed since the checkpoints of the run that
+// goes on were written, but a folder may have checkpoints of runs before it.
+TEST_F(StoreTest, AcceptsOtherSettingsInTheRecordedRunOnly) {
+  Store before = MakeStore();
+  ASSERT_TRUE(WriteCheckpoint(before, 5, 6).ok());
+  ASSERT_TRUE(WriteCheckpoint(before, 10, 7).ok());
+  owner_.job_digest = 21;
+  owner_.is_same_job = [](const std::string&) { return true; };
+  Store after = MakeStore();
+  EXPECT_THAT(after.Open(), ElementsAre(HasSubstr("it is of a job with other settings")));
+  EXPECT_THAT(after.points(), ElementsAre(Point{7, 10, 10}));
+}
+
 TEST_F(StoreTest, RemovesIncompleteFiles) {
   Store store = MakeStore();
   ASSERT_TRUE(WriteCheckpoint(store, 1).ok());

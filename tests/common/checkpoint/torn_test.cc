@@ -9,6 +9,7 @@
 #include <set>
 
 #include "common/base/text.h"
+#include "common/checkpoint/names.h"
 #include "common/checkpoint/store.h"
 #include "tests/common/base/memory_storage.h"
 
@@ -144,8 +145,12 @@ uint64_t StopInEveryChange(const Restart& restart) {
 }
 
 TEST(Torn, AProcessThatDiesInAnyChangeLosesNoOtherCheckpoint) {
-  const uint64_t num_changes =
-      StopInEveryChange([](MemoryStorage& storage, const Chooser&) { storage.RestartProcess(); });
+  const uint64_t num_changes = StopInEveryChange([](MemoryStorage& storage, const Chooser&) {
+    storage.RestartProcess();
+    Store next(OurOwner(), kNumKept, storage);
+    EXPECT_EQ(next.Open(), std::vector<std::string>())
+        << "a file was left that is taken as damaged";
+  });
   EXPECT_GT(num_changes, 6 * kLastStep);
 }
 
@@ -250,6 +255,12 @@ TEST(Torn, MovingCheckpointsAwayLosesOneAtMost) {
         power_fails ? storage.RestartMachine(choose) : storage.RestartProcess();
         const Steps steps_of_new_run = CompleteSteps(OurOwner(), kRun + 1, storage);
         EXPECT_EQ(steps_of_new_run, Steps{4}) << "change " << stop_change;
+        for (uint64_t step = 1; step <= 3 && !power_fails; ++step) {
+          const std::string name = Cat("/", kNamePrefix, step, kStateSuffix);
+          EXPECT_TRUE(storage.Exists(OurOwner().folder + name) ||
+                      storage.Exists(owner_of_moved_files.folder + name))
+              << "change " << stop_change << ": the state of step " << step << " is removed";
+        }
         Steps steps_found = CompleteSteps(OurOwner(), kRun, storage);
         steps_found.merge(CompleteSteps(owner_of_moved_files, kRun, storage));
         EXPECT_GE(steps_found.size(), all_moved ? 3u : 2u) << "change " << stop_change;

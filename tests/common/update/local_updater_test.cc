@@ -174,6 +174,7 @@ TEST(LocalUpdater, OwnRateReplacesOrMultipliesTheSchedules) {
 
 // With one worker, OD-SGD equals SSGD exactly: the local update is the global one.
 TEST(LocalUpdater, EqualsTheOptimizersBitForBit) {
+  constexpr kernels::TensorRates kRates{.decay = 0.01f, .rate_times = 1.7f};
   for (const double momentum : {0.0, 0.9}) {
     pb::Optimizer config;
     config.set_name(momentum > 0 ? "momentum" : "sgd");
@@ -184,9 +185,9 @@ TEST(LocalUpdater, EqualsTheOptimizersBitForBit) {
     for (int step = 0; step < 5; ++step) {
       const std::vector<float> g = RandomValues(kNumElements, 100 + step);
       updater->ComputeLocalWeights(w.data(), g.data(), nullptr, LearningRate(step), next.data(),
-                                   kNumElements, 0, {0.01f});
+                                   kNumElements, 0, kRates);
       optimizer->Update(w.data(), g.data(), 0, kNumElements,
-                        {LearningRate(step), uint64_t(step) + 1}, {0.01f});
+                        {LearningRate(step), uint64_t(step) + 1}, kRates);
       EXPECT_EQ(next, w);
     }
   }

@@ -151,6 +151,11 @@ TEST(Schedule, MilestonesCountTheJobsStepsDespiteAWarmup) {
   EXPECT_EQ(MakeSchedule(config).Rate(20), 0.1);
   EXPECT_EQ(MakeSchedule(config).Rate(29), 0.1);
   EXPECT_NEAR(MakeSchedule(config).Rate(30), 0.01, 1e-15);
+  config = MakeConfig("step");
+  config.mutable_schedule()->set_step_every(30);
+  config.mutable_schedule()->set_warmup_steps(20);
+  EXPECT_EQ(MakeSchedule(config).Rate(29), 0.1);
+  EXPECT_NEAR(MakeSchedule(config).Rate(30), 0.01, 1e-15);
   config = MakeConfig("exponential");
   config.mutable_schedule()->set_step_every(10);
   config.mutable_schedule()->set_warmup_steps(20);

@@ -79,6 +79,26 @@ TEST(CentralRounds, FollowRmsprop) {
   }
 }
 
+TEST(CentralRounds, FollowAdam) {
+  const auto job = MakeCentralJob({"train.algorithm=ssgd", "train.optimizer.name=adam",
+                                   "train.optimizer.beta1=0.8", "train.optimizer.beta2=0.9",
+                                   "train.optimizer.epsilon=0.1"});
+  RoundDrill drill(*job);
+  Values w = ToDoubles(InitialWeights(*job)), mean(w.size()), square(w.size());
+  const std::vector<uint32_t> ranks = {0, 1, 2, 3};
+  for (uint64_t round = 1; round <= 30; ++round) {
+    drill.MakeRound(GradientsOf(ranks, round, drill.weights()), ranks);
+    const Values g = MeanOf(GradientsOf(ranks, round, w));
+    const double rate = 0.1 * std::pow(0.8, (round - 1) / 5) / (1 - std::pow(0.8, round));
+    for (size_t k = 0; k < w.size(); ++k) {
+      mean[k] = 0.8 * mean[k] + 0.2 * g[k];
+      square[k] = 0.9 * square[k] + 0.1 * g[k] * g[k];
+      w[k] -= rate * mean[k] / (std::sqrt(square[k] / (1 - std::pow(0.9, round))) + 0.1);
+    }
+    ASSERT_LT(RelativeDistance(drill.weights(), w), 1e-5) << "round " << round;
+  }
+}
+
 TEST(CentralRounds, DivideByTheNumberOfContributors) {
   const auto job = MakeCentralJob({"train.algorithm=ssgd"});
   RoundDrill drill(*job);
@@ -100,12 +120,13 @@ TEST(CentralRounds, DivideByTheNumberOfContributors) {
 TEST(CentralRounds, FollowElasticAveraging) {
   const auto job = MakeCentralJob({"train.algorithm=easgd", "train.easgd.alpha=0.1"});
   RoundDrill drill(*job);
-  const std::vector<uint32_t> ranks = {0, 1, 2, 3};
   Values centre = ToDoubles(InitialWeights(*job));
   std::vector<std::vector<float>> x(kNumWorkers, InitialWeights(*job));
   std::vector<Values> exact_x(kNumWorkers, centre);
   for (uint64_t round = 1; round <= 30; ++round) {
-    for (uint32_t rank : ranks) {  // Each worker makes a local step.
+    std::vector<uint32_t> ranks = {0, 1, 2, 3};
+    if (round % 3 == 0) ranks.pop_back();
+    for (uint32_t rank : ranks) {  // Each worker of the round makes a local step.
       const auto g = GradientAt(rank, round, x[rank]);
       const Values exact_gradient = GradientAt(rank, round, exact_x[rank]);
       for (size_t k = 0; k < centre.size(); ++k) {
@@ -188,9 +209,12 @@ TEST(Limits, DelayCompensationWithLambdaZeroIsAsgdBitForBit) {
 TEST(Pull, CodesWeightsWithThePullCodec) {
   const auto job = MakeCentralJob({"train.algorithm=ssgd", "exchange.pull_codec=fp16"});
   RoundDrill drill(*job);
+  const auto pull = drill.rounds_of_chunks()[0]->DescribeCell({}).pull;
+  EXPECT_TRUE(pull(false).is_fp32) << "workers have the initial weights as they are";
   const std::vector<uint32_t> ranks = {0, 1, 2, 3};
   for (uint64_t round = 1; round <= 5; ++round)
     drill.MakeRound(GradientsOf(ranks, round, drill.weights()), ranks);
+  EXPECT_FALSE(pull(false).is_fp32);
   EXPECT_EQ(drill.answer_bytes(), 2 * job->table.total);
   size_t i = 0, num_rounded = 0;
   std::vector<float> exact_weights(job->table.total);

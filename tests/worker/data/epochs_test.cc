@@ -4,6 +4,7 @@
 
 #include <map>
 #include <set>
+#include <tuple>
 
 namespace tern::data {
 namespace {
@@ -90,24 +91,31 @@ TEST(Epochs, EveryRankHasTheSameSteps) {
 }
 
 TEST(Epochs, BatchesGrowWithoutLosingOrRepeatingASample) {
-  pb::BatchGrowth growth_at_epoch_1;
-  growth_at_epoch_1.set_at_epoch(1);
-  growth_at_epoch_1.set_batch_total(12);
-  const auto epochs_by_rank =
-      MakeEpochs(36, 6, pb::Data::shared, pb::Data::wrap, {growth_at_epoch_1});
-  EXPECT_EQ(epochs_by_rank[0].StepsOf(1), 6u);
-  EXPECT_EQ(epochs_by_rank[0].StepsOf(3), 6u + 6u);
-  EXPECT_EQ(epochs_by_rank[0].SliceAt(5).count, 2u);
-  EXPECT_EQ(epochs_by_rank[0].SliceAt(6).count, 4u);
-  std::map<std::pair<uint64_t, uint64_t>, int> uses_by_sample;
-  for (const Epochs& epochs : epochs_by_rank) {
-    for (uint64_t step = 0; step < 12; ++step) {
-      const EpochSlice slice = epochs.SliceAt(step);
-      for (uint64_t i = 0; i < slice.count; ++i) ++uses_by_sample[{slice.epoch, slice.begin + i}];
+  std::vector<pb::BatchGrowth> growth(2);
+  growth[0].set_at_epoch(1);
+  growth[0].set_batch_total(12);
+  growth[1].set_at_epoch(2);
+  growth[1].set_batch_total(18);
+  for (const auto partition : {pb::Data::shared, pb::Data::by_sample}) {
+    const auto epochs_by_rank = MakeEpochs(36, 6, partition, pb::Data::wrap, growth);
+    EXPECT_EQ(epochs_by_rank[0].StepsOf(1), 6u);
+    EXPECT_EQ(epochs_by_rank[0].StepsOf(3), 6u + 3u + 2u);
+    EXPECT_EQ(epochs_by_rank[0].SliceAt(5).count, 2u);
+    EXPECT_EQ(epochs_by_rank[0].SliceAt(6).count, 4u);
+    EXPECT_EQ(epochs_by_rank[0].SliceAt(9).count, 6u);
+    // (rank, if each has samples of its own; epoch; position in the epoch)
+    std::map<std::tuple<uint32_t, uint64_t, uint64_t>, int> uses_by_sample;
+    for (uint32_t rank = 0; rank < kRankCount; ++rank) {
+      for (uint64_t step = 0; step < 11; ++step) {
+        const EpochSlice slice = epochs_by_rank[rank].SliceAt(step);
+        for (uint64_t i = 0; i < slice.count; ++i)
+          ++uses_by_sample[{partition == pb::Data::shared ? 0 : rank, slice.epoch,
+                            slice.begin + i}];
+      }
     }
+    EXPECT_EQ(uses_by_sample.size(), 3u * 36);
+    for (const auto& [sample, times] : uses_by_sample) EXPECT_EQ(times, 1);
   }
-  EXPECT_EQ(uses_by_sample.size(), 3u * 36);
-  for (const auto& [sample, times] : uses_by_sample) EXPECT_EQ(times, 1);
 }
 
 TEST(Epochs, OfAJobWithLateJoinersAreThoseOfAllRanks) {

@@ -232,6 +232,21 @@ TEST_F(FolderTest, ReplacesAnImageFoundDamagedOnUse) {
   }
 }
 
+// The threads that fill the other images of the batch succeed, some of them later.
+TEST_F(FolderTest, ADamagedImageIsAnErrorOfItsWholeBatch) {
+  const std::string png = EncodePng(MakePicture(3, 12, 10, 9));
+  WriteImageFile("train", "ant", "b.JPG", png.substr(0, png.size() / 2));
+  auto samples = Samples::Read(data_, 1, Split::kTrain, {});
+  ASSERT_TRUE(samples.ok()) << samples.status().message();
+  const auto damaged_one_first = [](uint64_t) {
+    std::vector<Augmenter::SampleId> ids(30, {0, 5});
+    ids[0].index = 4;
+    return ids;
+  };
+  Prefetcher prefetcher(**samples, damaged_one_first, {.threads = 1});
+  EXPECT_EQ(prefetcher.Next().status().code(), Code::kBadData);
+}
+
 // A test image that only decoding shows to be damaged is not counted, nor is its neighbor twice.
 TEST_F(FolderTest, LeavesOutATestImageFoundDamagedOnUse) {
   for (const char* file_name : {"a.png", "b.JPG", "c.jpeg"})

@@ -208,6 +208,8 @@ TEST_F(ExchangeTest, ReturnsHeldOutcomesToARestartedServerUntilConfirmed) {
   EXPECT_EQ(sent[0].message.head.held_sum().of_round().round(), 1u);
   EXPECT_EQ(View(sent[0].message.payload), "sum");
   EXPECT_EQ(FireTimer(kStart + milliseconds(300)).size(), 1u);
+  exchange_.OnHeldConfirmed({kLane.shard + 1, 1}, Kind::kPush, sent[0].message.head.held_sum());
+  EXPECT_EQ(FireTimer(kStart + milliseconds(600)).size(), 1u) << "another lane confirmed it";
   exchange_.OnHeldConfirmed(kLane, Kind::kPush, sent[0].message.head.held_sum());
   EXPECT_TRUE(FireTimer(kStart + milliseconds(900)).empty());
   EXPECT_EQ(BringLaneUp(9).size(), 1u);  // This is a third process of the server.
@@ -220,6 +222,17 @@ TEST_F(ExchangeTest, ForgetsOlderRoundsWhenItGetsState) {
   EXPECT_TRUE(exchange_.queue().empty());
   EXPECT_EQ(exchange_.applied(), 4u);
   EXPECT_EQ(Push(0, std::string(20, 'a'), 5).size(), 1u);  // The credit was returned.
+}
+
+// All go back to round 4, although all had applied round 9.
+TEST_F(ExchangeTest, HoldsAnswersOfRoundsThatAreDoneAgain) {
+  BringLaneUp(7);
+  exchange_.OnFloor(9);
+  exchange_.Restart(4);
+  Push(0, "abc", 5);
+  Messages out;
+  DeliverSum(0, 5, 4, &out);
+  EXPECT_EQ(exchange_.held().size(), 1u);
 }
 
 // The exchange of a worker in a job without rounds.
