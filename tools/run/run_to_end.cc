@@ -5,6 +5,8 @@
 #include <array>
 #include <optional>
 
+#include "setup/environment.h"
+
 namespace tern::tools {
 
 Result<Exit> RunToEnd(const std::string& job_file, const std::string& folder,
@@ -16,6 +18,7 @@ Result<Exit> RunToEnd(const std::string& job_file, const std::string& folder,
   spec.program = *program;
   // Nobody joins such a run from elsewhere, and several sweeps may run at once.
   spec.arguments = {"run", job_file, "--free_ports"};
+  spec.set_environment = setup::WithoutPlace();  // Else it would win over the job file.
   spec.stdout_path = folder + "/run.stdout";
   spec.stderr_path = folder + "/run.stderr";
   const auto process = Process::Start(spec);
