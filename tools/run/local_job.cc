@@ -119,6 +119,7 @@ Result<ProcessSpec> DaemonSpec(const LocalJob& local, const std::string& role, u
   if (!program.ok()) return program.status();
   ProcessSpec spec = SpecOf(local.log_dir, role, rank);
   spec.program = *std::move(program);
+  spec.takes_user_signals = true;
   spec.arguments = {"--job", local.job_file, "--rank", Cat(rank), "--log_dir", local.log_dir};
   for (const std::string& key_value : local.overrides)
     spec.arguments.insert(spec.arguments.end(), {"--set", key_value});

@@ -16,6 +16,7 @@ Result<Exit> RunToEnd(const std::string& job_file, const std::string& folder,
   ProcessSpec spec;
   spec.name = "tern run " + job_file;
   spec.program = *program;
+  spec.takes_user_signals = true;
   // Nobody joins such a run from elsewhere, and several sweeps may run at once.
   spec.arguments = {"run", job_file, "--free_ports"};
   spec.set_environment = setup::WithoutPlace();  // Else it would win over the job file.

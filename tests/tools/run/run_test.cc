@@ -87,6 +87,16 @@ TEST(Run, RefusesOnePortForTwoDaemonsUnlessItChoosesThePorts) {
   EXPECT_EQ(tern.Wait(), 0) << tern.err();
 }
 
+TEST(Run, ASignalToADaemonThatStartsWaitsUntilItIsReady) {
+  TestJob job;
+  TestProgram& tern = job.StartTern({"run", job.job_file()});
+  for (const std::string name : {"server 0", "worker 1"}) {
+    ASSERT_TRUE(tern.WaitForOut(name + " is process"));
+    for (const int signal : {SIGUSR1, SIGUSR2}) kill(TestJob::PidOf(tern, name), signal);
+  }
+  EXPECT_EQ(tern.Wait(), 0) << tern.err();
+}
+
 TEST(Run, ABadJobStartsNoProcessAndNamesAllErrors) {
   TestJob job({.yaml = "exchange: {codec: ternray}\nfaults: {heartbeat_ms: 1}\n"});
   TestProgram& tern = job.StartTern({"run", job.job_file(), "--set", "train.stesp=3"});
