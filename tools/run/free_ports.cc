@@ -30,8 +30,8 @@ bool CanBind(const std::string& host, uint16_t port) {
   return is_bound;
 }
 
-// Whether all metrics ports of the job's daemons are free, and none is of `servers`, if metrics.port
-// is `base`.
+// Whether all metrics ports of the job's daemons are free, and none is of `servers`, if
+// metrics.port is `base`.
 bool AreMetricsPortsFree(const pb::Job& job, const std::string& host, uint16_t base,
                          const std::set<uint16_t>& servers) {
   pb::Metrics metrics = job.metrics();

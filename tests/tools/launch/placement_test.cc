@@ -75,7 +75,7 @@ TEST(Placement, ShardsOfOneHostNeedDataPortsOfTheirOwn) {
   EXPECT_EQ(status.code(), Code::kUsage);
   EXPECT_THAT(status.message(),
               HasSubstr("servers[0].data_ports: saw 7502 for shard 1 on 10.0.0.1, where "
-                                 "shard 0 has that port"));
+                        "shard 0 has that port"));
 }
 
 TEST(Placement, AShardWithAnAddressThatOthersReachDoesNotBindLoopback) {
