@@ -62,8 +62,8 @@ Result<SamplesPointer> ReadSet(const setup::Setup& setup, const pb::Job& job, da
   return samples;
 }
 
-// Reads both sets of a rank, and appends their lines to `text`. Returns what the worker's hello says
-// of them.
+// Reads both sets of a rank, and appends their lines to `text`. Returns what the worker's hello
+// says of them.
 Result<pb::Hello> ReadSets(const setup::Setup& setup, uint32_t rank, const pb::Job& job,
                            std::string* text) {
   const Result<SamplesPointer> training = ReadSet(setup, job, data::Split::kTrain, text);

@@ -1,5 +1,5 @@
-// Safetensors files, which PyTorch, NumPy and JAX can read and write. Tensors are written as float32;
-// those of other floating-point types become float32 when they are read. The layout: the
+// Safetensors files, which PyTorch, NumPy and JAX can read and write. Tensors are written as
+// float32; those of other floating-point types become float32 when they are read. The layout: the
 // length of the header (8 bytes, little-endian), a JSON header (padded with spaces to a multiple of
 // 8 bytes), then the bytes of the tensors without gaps. Equal input gives equal bytes.
 #pragma once

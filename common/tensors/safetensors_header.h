@@ -24,8 +24,8 @@ struct HeaderEntry {
 // of the text, times the logarithm of the number of tensors. A header has at most 131,072 tensors
 // and 65,536 entries of metadata, and nests objects and lists at most three deep. Returns the
 // entries in the order of the text. Checks each entry by itself: a dtype, a shape of at most 8
-// numbers, and a byte range, which has the shape's size if the dtype is one of dtypes.h. kBadData if
-// a check fails.
+// numbers, and a byte range, which has the shape's size if the dtype is one of dtypes.h. kBadData
+// if a check fails.
 Result<std::vector<HeaderEntry>> ParseHeader(std::string_view text,
                                              std::map<std::string, std::string>* metadata);
 
