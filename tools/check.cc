@@ -11,13 +11,12 @@
 #include "setup/first_weights.h"
 #include "setup/setup.h"
 #include "setup/tensor_rates.h"
+#include "tools/check_data.h"
 #include "tools/commands.h"
 #include "tools/forecast/sizes.h"
 #include "tools/job_arguments.h"
 #include "tools/memory.h"
 #include "tools/table.h"
-#include "worker/data/epochs.h"
-#include "worker/data/samples.h"
 #include "worker/machine.h"
 
 namespace tern::tools {
@@ -151,56 +150,6 @@ void PrintMemory(const std::string& title, const std::vector<MemoryItem>& items)
   rows.push_back({"total", HumanBytes(total_bytes), ""});
   std::printf("\nmemory of %s, besides the program itself\n", title.c_str());
   PrintTable(rows);
-}
-
-std::string ShapeText(const data::Samples& samples) {
-  return Cat(samples.channels(), " x ", samples.size().height, " x ", samples.size().width);
-}
-
-Status CheckShape(const setup::Setup& setup, const data::Samples& samples,
-                  const std::string& name) {
-  const pb::ImageShape& input = setup.net.input();
-  const uint32_t num_classes = samples.dataset().classes;
-  if (samples.channels() == input.channels() && samples.size().height == input.height() &&
-      samples.size().width == input.width() && num_classes <= setup.net.classes()) {
-    return Ok();
-  }
-  return Status(
-      Code::kBadData,
-      Cat("the ", name, " images in ", setup.job.data().dir(), " are ", ShapeText(samples),
-          " with ", num_classes, " classes; the model takes ", input.channels(), " x ",
-          input.height(), " x ", input.width(), " and ", setup.net.classes()));
-}
-
-// The images of the job, in a line for each split; nothing for a client's job. kBadData if they
-// cannot be read, or do not fit the model; kBadJob if they are fewer than a batch, or make a job
-// too short.
-Result<std::string> DescribeData(const setup::Setup& setup) {
-  std::string text;
-  if (setup::HasForeignTable(setup.job)) return text;  // The program has the data.
-  for (const auto& [split, name] :
-       {std::pair{data::Split::kTrain, "training"}, std::pair{data::Split::kTest, "test"}}) {
-    data::ReadOptions options;
-    options.channels = setup.net.input().channels();
-    options.warn = [&](const std::string& sentence) { text += sentence + "\n"; };
-    const auto read_samples =
-        data::Samples::Read(setup.job.data(), setup.job.seed(), split, options);
-    if (!read_samples.ok()) return read_samples.status();
-    const data::Samples& samples = **read_samples;
-    text += Cat(name, " images: ", samples.count(), " of ", ShapeText(samples), ", ",
-                samples.dataset().classes, " classes");
-    TERN_RETURN_IF_ERROR(CheckShape(setup, samples, name));
-    if (split == data::Split::kTrain) {
-      data::Epochs::Options epoch_options = data::Epochs::OptionsOf(setup.job);
-      epoch_options.num_images = samples.count();
-      const Result<data::Epochs> epochs = data::Epochs::Make(epoch_options);
-      if (!epochs.ok()) return epochs.status();
-      text += Cat(", ", epochs->steps_per_epoch(), " steps an epoch");
-      TERN_RETURN_IF_ERROR(data::StepsOfJob(setup.job, *epochs).status());
-    }
-    text += "\n";
-  }
-  return text;
 }
 
 // Whether this program can compute as the job wants.

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <filesystem>
 
 #include "common/base/text.h"
 #include "setup/setup.h"
@@ -181,6 +182,32 @@ TEST(Check, ReportsErrorsOfFiles) {
   EXPECT_EQ(other_shape_run.Wait(), 65);
   EXPECT_THAT(other_shape_run.err(),
               HasSubstr("are 1 x 28 x 28 with 10 classes; the model takes 1 x 32 x 28 and 10"));
+}
+
+TEST(Check, ReadsTheDataOfEveryRank) {
+  TestJob job;
+  const std::string other_dir = job.folder() + "/other";
+  const auto check_with_data = [&job](const std::string& folder) -> TestProgram& {
+    return job.StartTern({"check", job.job_file(), "--set",
+                          Cat("workers.overrides=[{rank: 1, data_dir: ", folder, "}]")});
+  };
+  TestProgram& missing = check_with_data("/nowhere");
+  EXPECT_EQ(missing.Wait(), 65);
+  EXPECT_THAT(missing.out(), StartsWith("the job test is valid, but cannot run here"));
+  EXPECT_THAT(missing.err(), AllOf(HasSubstr("worker 1: "), HasSubstr("/nowhere")));
+
+  std::filesystem::copy(job.data_dir(), other_dir);
+  TestProgram& same = check_with_data(other_dir);
+  EXPECT_EQ(same.Wait(), 0) << same.err();
+  EXPECT_THAT(same.out(), HasSubstr(Cat("worker 1 has the same in ", other_dir, "\n")));
+
+  WriteIdxPair(other_dir, "t10k", 59, 2);
+  TestProgram& smaller = check_with_data(other_dir);
+  EXPECT_EQ(smaller.Wait(), 76);
+  EXPECT_THAT(smaller.err(),
+              HasSubstr(Cat(other_dir,
+                            ": worker 1 has 240 training and 59 test images in 10 "
+                            "classes, worker 0 has 240 training and 60 test images")));
 }
 
 TEST(Check, WrongArgumentsAreUsageErrors) {
