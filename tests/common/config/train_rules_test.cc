@@ -39,6 +39,7 @@ TEST_P(TrainRule, IsHeld) {
 
 constexpr const char* kFp32 = "exchange: {codec: fp32}\n";
 constexpr const char* kSharedScalers = "exchange: {scaler: shared}\n";
+constexpr const char* kTernary = "exchange: {codec: ternary}\n";
 constexpr const char* kPerWorkerScalers = "exchange: {scaler: per_worker}\n";
 
 INSTANTIATE_TEST_SUITE_P(
@@ -337,7 +338,7 @@ INSTANTIATE_TEST_SUITE_P(
     Dcasgd, TrainRule,
     ::testing::Values(
         RuleCase{
-            "algorithm: dcasgd_a\ndcasgd_a: {compensation: on_server}", kPerWorkerScalers,
+            "algorithm: dcasgd_a\ndcasgd_a: {compensation: on_server}", kTernary,
             "train.dcasgd_a.compensation: saw on_server with codec ternary; allowed: on_worker, "
             "because "
             "the term needs the square of the gradient, which a server cannot compute from "
@@ -359,9 +360,9 @@ INSTANTIATE_TEST_SUITE_P(
             "allowed: on_worker"},
         RuleCase{"algorithm: dcasgd_c\ndcasgd_c: {compensation: on_server}",
                  "exchange: {codec: fp32, error_feedback: true}\n", ""},
-        RuleCase{"algorithm: dcasgd_c\ndcasgd_c: {compensation: on_worker}", kPerWorkerScalers, ""},
+        RuleCase{"algorithm: dcasgd_c\ndcasgd_c: {compensation: on_worker}", kTernary, ""},
         RuleCase{"algorithm: dcasgd_c\ndcasgd_c: {compensation: on_server}", kFp32, ""},
-        RuleCase{"algorithm: dcasgd_c", kPerWorkerScalers, ""},
+        RuleCase{"algorithm: dcasgd_c", kTernary, ""},
         RuleCase{"algorithm: dcasgd_c\noptimizer: {name: momentum}", kFp32, ""},
         RuleCase{"algorithm: dcasgd_c\ndcasgd_c: {rho: 0.9}", kFp32,
                  "train.dcasgd_c.rho: saw 0.9; allowed: nothing, because only dcasgd_a has a mean "
@@ -370,7 +371,7 @@ INSTANTIATE_TEST_SUITE_P(
                  "train.dcasgd_c.mean_square_scope: saw global; allowed: nothing"},
         RuleCase{"algorithm: dcasgd_a\ndcasgd_a: {rho: 0.9, mean_square_scope: global}", kFp32, ""},
         RuleCase{
-            "algorithm: dcasgd_a\ndcasgd_a: {mean_square_scope: global}", kPerWorkerScalers,
+            "algorithm: dcasgd_a\ndcasgd_a: {mean_square_scope: global}", kTernary,
             "13:33: train.dcasgd_a.mean_square_scope: saw global with codec ternary; allowed: "
             "worker, because the workers form the term, each with the mean square of its own "
             "gradients; or push with one of fp32, fp16, bf16 without error_feedback, and leave "
@@ -385,13 +386,12 @@ INSTANTIATE_TEST_SUITE_P(
                  "exchange: {codec: fp16, error_feedback: true}\n",
                  "train.dcasgd_a.mean_square_scope: saw global with codec fp16 and error_feedback: "
                  "true"},
-        RuleCase{"algorithm: dcasgd_a\ndcasgd_a: {mean_square_scope: worker}", kPerWorkerScalers,
-                 ""},
+        RuleCase{"algorithm: dcasgd_a\ndcasgd_a: {mean_square_scope: worker}", kTernary, ""},
         // If the job asks servers to compute the compensation term, the error names that key, and
         // not mean_square_scope.
         RuleCase{
             "algorithm: dcasgd_a\ndcasgd_a: {mean_square_scope: global, compensation: on_server}",
-            kPerWorkerScalers, "train.dcasgd_a.compensation: saw on_server with codec ternary"}));
+            kTernary, "train.dcasgd_a.compensation: saw on_server with codec ternary"}));
 
 INSTANTIATE_TEST_SUITE_P(
     OptimizerAndSchedule, TrainRule,
@@ -567,10 +567,9 @@ TEST(TrainRules, AcceptThePrintedJob) {
 }
 
 TEST(TrainRules, ReportAllFaults) {
-  EXPECT_THAT(FaultsOf(SmallJob() +
-                       "  algorithm: dcasgd_a\n  parameters: localized\n"
-                       "  dcasgd_a: {compensation: on_server}\n" +
-                       kSharedScalers),
+  EXPECT_THAT(FaultsOf(SmallJob() + "  algorithm: dcasgd_a\n  parameters: localized\n"
+                                    "  dcasgd_a: {compensation: on_server}\n"
+                                    "exchange: {scaler: shared, codec: ternary}\n"),
               ElementsAre(HasSubstr("13:15: train.parameters"),
                           HasSubstr("14:28: train.dcasgd_a.compensation"),
                           HasSubstr("15:20: exchange.scaler")));
