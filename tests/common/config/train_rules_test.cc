@@ -554,6 +554,21 @@ TEST(TrainRules, FillInTheFactorOfDelayCompensation) {
 }
 
 // The printed job must be valid again, so keys that do not apply are not filled in.
+  EXPECT_EQ(train_with(odsgd + "sgd}}").odsgd().warmup_steps(), 200u);
+}
+
+// Codes that are not the gradient make the workers form the term, which costs a second pull.
+TEST(TrainRules, FillInFp32WhereCodesMakeWorkersPullTwice) {
+  const auto codec_with = [](const std::string& algorithm, const std::string& exchange) {
+    const auto job = Parse(SmallJob() + "  algorithm: " + algorithm + "\n" + exchange);
+    EXPECT_TRUE(job.ok()) << job.status().message();
+    return job->exchange().codec();
+  };
+  for (const char* algorithm : {"dcasgd_c", "dcasgd_a", "psgd"})
+    EXPECT_EQ(codec_with(algorithm, ""), "fp32") << algorithm;
+  for (const char* algorithm : {"ssgd", "odsgd", "asgd", "ssp", "softsync"})
+    EXPECT_EQ(codec_with(algorithm, ""), "ternary") << algorithm;
+  EXPECT_EQ(codec_with("dcasgd_a", kTernary), "ternary");
 TEST(TrainRules, AcceptThePrintedJob) {
   for (const char* local : {"none", "sgd", "dcasgd_c", "dcasgd_a"}) {
     const auto job =
