@@ -214,6 +214,9 @@ INSTANTIATE_TEST_SUITE_P(
                  "exchange.clip: saw official with algorithm: pqasgd and codec qsgd_shared"},
         RuleCase{"algorithm: psgd", kSharedNorms,
                  "exchange.codec: saw qsgd_shared with algorithm: psgd; allowed: one of fp32"},
+        RuleCase{"algorithm: easgd_async", kSharedNorms,
+                 "exchange.codec: saw qsgd_shared with algorithm: easgd_async; allowed: one of "
+                 "fp32, fp16, bf16, because easgd_async pushes the parameters themselves"},
         RuleCase{"parameters: central", "exchange: {codec: fp32, pull_codec: qsgd_shared}\n",
                  "exchange.pull_codec: saw qsgd_shared with pull: weights"},
         RuleCase{"parameters: central",
@@ -551,9 +554,6 @@ TEST(TrainRules, FillInTheFactorOfDelayCompensation) {
   EXPECT_EQ(train_with(odsgd + "dcasgd_a}}").odsgd().local().lambda(), 2);
   EXPECT_EQ(train_with(odsgd + "dcasgd_a, lambda: 0}}").odsgd().local().lambda(), 0);
   EXPECT_FALSE(train_with(odsgd + "sgd}}").odsgd().local().has_lambda());
-}
-
-// The printed job must be valid again, so keys that do not apply are not filled in.
   EXPECT_EQ(train_with(odsgd + "sgd}}").odsgd().warmup_steps(), 200u);
 }
 
@@ -569,6 +569,9 @@ TEST(TrainRules, FillInFp32WhereCodesMakeWorkersPullTwice) {
   for (const char* algorithm : {"ssgd", "odsgd", "asgd", "ssp", "softsync"})
     EXPECT_EQ(codec_with(algorithm, ""), "ternary") << algorithm;
   EXPECT_EQ(codec_with("dcasgd_a", kTernary), "ternary");
+}
+
+// The printed job must be valid again, so keys that do not apply are not filled in.
 TEST(TrainRules, AcceptThePrintedJob) {
   for (const char* local : {"none", "sgd", "dcasgd_c", "dcasgd_a"}) {
     const auto job =
