@@ -95,21 +95,25 @@ void PrintBuckets(const setup::Setup& setup) {
 struct UpAndDown {
   uint64_t up = 0, down = 0;
 };
-std::optional<UpAndDown> GaussianRoundBytes(const protocol::ExchangePlan& plan) {
+std::optional<UpAndDown> GaussianRoundBytes(const protocol::ExchangePlan& plan,
+                                            const UpAndDown& limits) {
   constexpr double kMuchSmaller = 0.95;
   const auto sizes = SizesOf(plan);
   if (!sizes.ok()) return std::nullopt;
   const RoundTotals totals = TotalsOf(*sizes);
-  const protocol::RoundBytes limits = protocol::CountRoundBytes(plan);
-  const auto max_up = static_cast<double>(limits.push + limits.scalers);
-  const auto max_down = static_cast<double>(limits.sum + limits.scalers);
-  if (totals.up > kMuchSmaller * max_up && totals.down > kMuchSmaller * max_down)
+  if (totals.up > kMuchSmaller * static_cast<double>(limits.up) &&
+      totals.down > kMuchSmaller * static_cast<double>(limits.down))
     return std::nullopt;
   return UpAndDown{static_cast<uint64_t>(totals.up), static_cast<uint64_t>(totals.down)};
 }
 
+UpAndDown LimitsOf(const protocol::ExchangePlan& plan) {
+  const protocol::RoundBytes bytes = protocol::CountRoundBytes(plan);
+  return {bytes.push + bytes.scalers, bytes.sum + bytes.pulled + bytes.scalers};
+}
+
 void PrintRound(const setup::Setup& setup) {
-  const protocol::RoundBytes round_bytes = protocol::CountRoundBytes(setup.plan);
+  const UpAndDown limits = LimitsOf(setup.plan);
   // In the mean over the parts, if rounds exchange one part of the model each.
   const uint64_t num_parts = std::max(1u, algorithm::FactsOf(setup.job).num_parts);
   const uint64_t fp32_bytes = 4 * setup.table.total / num_parts;
@@ -121,12 +125,10 @@ void PrintRound(const setup::Setup& setup) {
   };
   std::printf("\npayload of one worker in a round%s, without headers\n",
               num_parts == 1 ? "" : Cat(" of one of ", num_parts, " parts").c_str());
-  const uint64_t max_up = (round_bytes.push + round_bytes.scalers) / num_parts;
-  const uint64_t max_down = (round_bytes.sum + round_bytes.scalers) / num_parts;
   std::vector<TableRow> rows = {{"", "bytes", "", "fp32 / this"},
-                                make_row("up, at most", max_up),
-                                make_row("down, at most", max_down)};
-  const std::optional<UpAndDown> bytes = GaussianRoundBytes(setup.plan);
+                                make_row("up, at most", limits.up / num_parts),
+                                make_row("down, at most", limits.down / num_parts)};
+  const std::optional<UpAndDown> bytes = GaussianRoundBytes(setup.plan, limits);
   if (bytes.has_value()) {
     rows.push_back(make_row("up, about", bytes->up / num_parts));
     rows.push_back(make_row("down, about", bytes->down / num_parts));
@@ -134,6 +136,10 @@ void PrintRound(const setup::Setup& setup) {
   rows.push_back(make_row("fp32, each way", fp32_bytes));
   PrintTable(rows);
   if (bytes.has_value()) std::printf("about: codes of Gaussian gradients, with their headers\n");
+  if (setup.plan.pulls_first)
+    std::printf(
+        "the workers form the compensation term, for which they pull the weights a second time; "
+        "with exchange.codec: fp32 the servers form it\n");
   if (setup.job.exchange().host_sum())
     std::printf(
         "exchange.host_sum: a host sends one push, and gets one answer, for all its workers; tern "

@@ -33,6 +33,12 @@ class RuleReporter {
 
 // Sets the missing keys of the job's algorithm that have a default of their own.
 void FillOwnDefaults(pb::Job* job);
+// Returns why a part of the job's algorithm has no effect in this job, a sentence without a full
+// stop; empty if all have. REQUIRES a job without faults, with all defaults.
+std::string WarningOfAlgorithm(const pb::Job& job);
+// Lets the job's algorithm be itself from the first step on, for trainings that are shorter than
+// its first steps, in which it is another one.
+void DropWarmup(pb::Job* job);
 // Checks the rules of the job's algorithm. REQUIRES that all defaults of the job are filled in.
 void CheckOwnRules(const pb::Job& job, RuleReporter* reporter);
 

@@ -49,6 +49,29 @@ TEST(Check, SaysWhatAnAsynchronousAlgorithmHasByDefault) {
                                     "worker), optimizer: sgd\n"));
 }
 
+TEST(Check, WarnsOfAWarmupAsLongAsTheJob) {
+  TestJob job;
+  TestProgram& tern = job.StartTern({"check", job.job_file(), "--set", "train.algorithm=odsgd"});
+  ASSERT_EQ(tern.Wait(), 0) << tern.err();
+  EXPECT_THAT(tern.out(), AllOf(HasSubstr("algorithm: odsgd (warmup_steps: 200 "),
+                                HasSubstr("warning: train.odsgd.warmup_steps is 200, and the job "
+                                          "has 20 steps: every step is one of ssgd\n")));
+}
+
+TEST(Check, CountsTheWeightsThatWorkersPullForTheCompensation) {
+  TestJob job;
+  const auto text_with = [&job](const std::string& codec) {
+    TestProgram& tern = job.StartTern({"check", job.job_file(), "--set", "train.algorithm=dcasgd_a",
+                                       "--set", "exchange.codec=" + codec});
+    EXPECT_EQ(tern.Wait(), 0) << tern.err();
+    return tern.out();
+  };
+  EXPECT_THAT(text_with("ternary"), AllOf(ContainsRegex("down, at most +3448640 +3.4 MB +0.50"),
+                                          HasSubstr("pull the weights a second time")));
+  EXPECT_THAT(text_with("fp32"), AllOf(ContainsRegex("down, at most +1724320 +1.7 MB +1.00"),
+                                       Not(HasSubstr("a second time"))));
+}
+
 // topk's limit is that of all elements, and it sends a thousandth of them.
 TEST(Check, SaysHowLargeCodesAreThatHaveNoFixedSize) {
   TestJob job;

@@ -23,7 +23,7 @@ uint64_t WarmupSteps(const pb::Odsgd& settings, uint64_t steps_per_epoch) {
   if (settings.has_warmup_epochs())
     return static_cast<uint64_t>(
         std::llround(settings.warmup_epochs() * static_cast<double>(steps_per_epoch)));
-  return settings.has_warmup_steps() ? settings.warmup_steps() : 200;
+  return settings.warmup_steps();
 }
 
 class Odsgd : public Algorithm {

@@ -73,6 +73,15 @@ TEST(FindLr, TrainsAllTensorsToTheEnd) {
   EXPECT_THAT(ReadFile(RunFolder(job) + "/job.yaml"), Not(HasSubstr("until_step")));
 }
 
+// Its warm-up, whose steps are ssgd's, is longer than the test.
+TEST(FindLr, TrainsOdsgdFromTheBeginning) {
+  TestJob job({.steps = 300});
+  TestProgram& find_lr = FindLr(
+      job, {"--steps", "30", "--to", "1", "--trial_steps", "0", "--set", "train.algorithm=odsgd"});
+  EXPECT_EQ(find_lr.Wait(), 0) << find_lr.err();
+  EXPECT_THAT(ReadFile(RunFolder(job) + "/job.yaml"), HasSubstr("warmup_steps: 0\n"));
+}
+
 TEST(FindLr, LeavesTheJobsOwnResultsAlone) {
   TestJob job({.steps = 3});
   TestProgram& run = job.StartTern({"run", job.job_file()});

@@ -45,7 +45,13 @@ void Admission::OnHello(Peer from, const pb::Hello& received, Time now, ControlA
           CheckHello(hello, job_.options.expected_hello, job_.options.keys, &for_log);
       !check_status.ok()) {
     const std::string& why = for_log.empty() ? check_status.message() : for_log;
-    EmitLogLimited(Cat("refused a hello from ", hello.host(), ": ", why), &misfit_log_, now, out);
+    const bool is_shard = hello.role() == pb::Hello::shard;
+    EmitLogLimited(Cat("refused a hello from ", hello.host(), " as ",
+                       is_shard ? "shard " : "worker ", hello.rank(), ": ", why),
+                   &misfit_log_, now, out);
+    std::vector<Roster::Worker>& workers = job_.roster.workers;
+    if (!is_shard && hello.rank() < workers.size())
+      workers[hello.rank()].why_refused = check_status.message();
     return EmitSend(from, MakeFinalRefusal(check_status.code(), check_status.message()), out);
   }
   if (hello.role() == pb::Hello::shard) return OnShardHello(from, hello, now, out);
@@ -122,6 +128,8 @@ bool Admission::FitsTheJob(Peer from, const pb::Hello& hello, ControlActions* ou
                    roster.steps, "; give all workers the same data");
   }
   if (sentence.empty()) return true;
+  if (hello.rank() < roster.workers.size())
+    job_.roster.workers[hello.rank()].why_refused = sentence;
   EmitSend(from, MakeFinalRefusal(Code::kMismatch, sentence), out);
   return false;
 }
@@ -249,6 +257,7 @@ void Admission::AssignRank(Roster::Worker* worker, Peer from, const pb::Hello& h
   worker->CountFor(hello);
   worker->presence = Presence::kPresent;
   worker->incarnation = hello.incarnation();
+  worker->why_refused.clear();
   worker->epoch = worker->first_epoch = hello.epoch();
   worker->peer = from;
   worker->hello = hello;
