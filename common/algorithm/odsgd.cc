@@ -35,18 +35,23 @@ void CheckOdsgd(const pb::Job& job, RuleReporter* reporter) {
                      "multiplies the schedule's rate at each step");
 }
 
-std::string WarnOfOdsgd(const pb::Job& job) {
+std::string WarnOfOdsgd(const pb::Job& job, uint64_t steps_per_epoch) {
   const pb::Train& train = job.train();
   const pb::Odsgd& odsgd = train.odsgd();
-  const std::string consequence = ": every step is one of ssgd";
-  // The step after the warm-up is one of ssgd, too.
-  if (odsgd.has_warmup_steps() && train.has_steps() && odsgd.warmup_steps() + 1 >= train.steps())
-    return Cat("train.odsgd.warmup_steps is ", odsgd.warmup_steps(), ", and the job has ",
-               train.steps(), " steps", consequence);
-  if (odsgd.has_warmup_epochs() && train.has_epochs() && odsgd.warmup_epochs() >= train.epochs())
-    return Cat("train.odsgd.warmup_epochs is ", odsgd.warmup_epochs(), ", and the job has ",
-               train.epochs(), " epochs", consequence);
-  return "";
+  const bool warms_up_in_epochs = odsgd.has_warmup_epochs(), lasts_epochs = train.has_epochs();
+  if (steps_per_epoch == 0 && warms_up_in_epochs != lasts_epochs) return "";
+  const double epoch = steps_per_epoch == 0 ? 1e9 : static_cast<double>(steps_per_epoch);
+  const double warmup = warms_up_in_epochs ? odsgd.warmup_epochs() * epoch
+                                           : static_cast<double>(odsgd.warmup_steps()),
+               length = lasts_epochs ? train.epochs() * epoch : static_cast<double>(train.steps());
+  if (warmup + 1 < length) return "";  // The step after the warm-up is one of ssgd, too.
+  return Cat("train.odsgd.",
+             warms_up_in_epochs ? Cat("warmup_epochs is ", odsgd.warmup_epochs())
+                                : Cat("warmup_steps is ", odsgd.warmup_steps()),
+             ", and the job has ",
+             lasts_epochs ? Cat(train.epochs(), " epochs") : Cat(train.steps(), " steps"),
+             steps_per_epoch == 0 ? "" : Cat(" with ", steps_per_epoch, " steps an epoch"),
+             ": every step is one of ssgd");
 }
 
 void DropWarmupOfOdsgd(pb::Job* job) {

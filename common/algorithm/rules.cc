@@ -11,7 +11,7 @@ void CheckSoftsync(const pb::Job& job, RuleReporter* reporter);
 void CheckEasgd(const pb::Job& job, RuleReporter* reporter);
 void CheckPqasgd(const pb::Job& job, RuleReporter* reporter);
 void FillOdsgd(pb::Job* job);
-std::string WarnOfOdsgd(const pb::Job& job);
+std::string WarnOfOdsgd(const pb::Job& job, uint64_t steps_per_epoch);
 void DropWarmupOfOdsgd(pb::Job* job);
 void FillDcasgdC(pb::Job* job);
 void FillDcasgdA(pb::Job* job);
@@ -22,7 +22,7 @@ struct AlgorithmRules {
   const char* algorithm;
   void (*check)(const pb::Job& job, RuleReporter* reporter);
   void (*fill)(pb::Job* job) = nullptr;  // null: no defaults of its own
-  std::string (*warn)(const pb::Job& job) = nullptr;
+  std::string (*warn)(const pb::Job& job, uint64_t steps_per_epoch) = nullptr;
   void (*drop_warmup)(pb::Job* job) = nullptr;
 };
 
@@ -43,9 +43,10 @@ void FillOwnDefaults(pb::Job* job) {
   }
 }
 
-std::string WarningOfAlgorithm(const pb::Job& job) {
+std::string WarningOfAlgorithm(const pb::Job& job, uint64_t steps_per_epoch) {
   for (const AlgorithmRules& rules : kRules) {
-    if (job.train().algorithm() == rules.algorithm && rules.warn != nullptr) return rules.warn(job);
+    if (job.train().algorithm() == rules.algorithm && rules.warn != nullptr)
+      return rules.warn(job, steps_per_epoch);
   }
   return "";
 }

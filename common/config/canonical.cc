@@ -120,8 +120,8 @@ void FillAlgorithmDefaults(pb::Job* job) {
   if (traits == nullptr) return;
   if (!job->train().has_parameters()) job->mutable_train()->set_parameters(traits->holding(0));
   pb::Exchange* exchange = job->mutable_exchange();
-  // With a codec that does not send the gradient itself, workers form the term of the algorithm, for
-  // which they pull the weights once more: that costs more than the codec saves.
+  // With a codec that does not send the gradient itself, workers form the term of the algorithm,
+  // and pull the weights once more for it: that costs more than the codec saves.
   if (!exchange->has_codec() &&
       (traits->pushes() == pb::AlgorithmTraits::parameters || traits->has_term_key()))
     exchange->set_codec("fp32");

@@ -58,8 +58,8 @@ struct ExchangePlan {
   // If servers hold the parameters: the codec of the weights, or changes of weights, that servers
   // send to workers. It codes the values of one sender, not a sum over workers.
   const codec::Codec* pull_codec = nullptr;
-  // Whether a worker pulls the weights before it pushes (WorkersFormTerm), besides those that answer
-  // its push: then it gets them twice a round.
+  // Whether a worker pulls the weights before it pushes (WorkersFormTerm), besides those that
+  // answer its push: then it gets them twice a round.
   bool pulls_first = false;
   std::vector<Bucket> buckets;
   uint64_t digest = 0;

@@ -1,10 +1,11 @@
-#include "tools/check_data.h"
+#include "tools/check/check_data.h"
 
 #include <memory>
 #include <set>
 #include <utility>
 
 #include "common/algorithm/ranks.h"
+#include "common/algorithm/rules.h"
 #include "common/base/text.h"
 #include "common/protocol/members/control.h"
 #include "worker/data/epochs.h"
@@ -42,6 +43,9 @@ Status AddSteps(const pb::Job& job, uint64_t num_images, std::string* text) {
   const Result<data::Epochs> epochs = data::Epochs::Make(options);
   if (!epochs.ok()) return epochs.status();
   *text += Cat(", ", epochs->steps_per_epoch(), " steps an epoch");
+  const std::string warning = algorithm::WarningOfAlgorithm(job, epochs->steps_per_epoch());
+  if (!warning.empty() && algorithm::WarningOfAlgorithm(job).empty())  // else it is the job's
+    *text += "\nwarning: " + warning;
   return data::StepsOfJob(job, *epochs).status();
 }
 

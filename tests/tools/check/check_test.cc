@@ -56,6 +56,12 @@ TEST(Check, WarnsOfAWarmupAsLongAsTheJob) {
   EXPECT_THAT(tern.out(), AllOf(HasSubstr("algorithm: odsgd (warmup_steps: 200 "),
                                 HasSubstr("warning: train.odsgd.warmup_steps is 200, and the job "
                                           "has 20 steps: every step is one of ssgd\n")));
+  TestProgram& epochs = job.StartTern({"check", job.job_file(), "--set", "train.algorithm=odsgd",
+                                       "--set", "train.steps=null", "--set", "train.epochs=2"});
+  ASSERT_EQ(epochs.Wait(), 0) << epochs.err();
+  EXPECT_THAT(epochs.out(),
+              HasSubstr("\nwarning: train.odsgd.warmup_steps is 200, and the job has "
+                        "2 epochs with 30 steps an epoch: every step is one of ssgd\n"));
 }
 
 TEST(Check, CountsTheWeightsThatWorkersPullForTheCompensation) {

@@ -11,7 +11,7 @@
 #include "setup/first_weights.h"
 #include "setup/setup.h"
 #include "setup/tensor_rates.h"
-#include "tools/check_data.h"
+#include "tools/check/check_data.h"
 #include "tools/commands.h"
 #include "tools/forecast/sizes.h"
 #include "tools/job_arguments.h"
