@@ -345,6 +345,21 @@ TEST_F(ClockLaneStartedAgain, EndsTheJobIfItsDiskIsMissing) {
   EXPECT_TRUE(fs::is_empty(FolderOfLane())) << "the next start must not take it for the disk";
 }
 
+// A checkpoint that the lane writes before all have said what it lost is none of its last process.
+TEST_F(ClockLaneStartedAgain, DoesNotBelieveACheckpointWithoutWhatItLost) {
+  job_ = MakeJob({"train.algorithm=asgd"});
+  ClockDrill last_process(*job_);
+  last_process.MakePushes(0, 33);
+  LaneCheckpoints checkpoints(*job_, 0, 1);
+  ClockDrill drill(*job_, &checkpoints);
+  drill.CopyWorkersOf(last_process);
+  ASSERT_TRUE(drill.central().BeginRun(kRun).ok());
+  ASSERT_TRUE(HandBack(&drill, 0, drill.clock(0)).ok());
+  while (drill.central().step() < 3) drill.Push(0, drill.weights_of(0));
+  ASSERT_THAT(checkpoints.Saved().shard_checkpoints, testing::SizeIs(1));
+  EXPECT_EQ(HandBack(&drill, 1, drill.clock(1)).code(), Code::kBadData);
+}
+
 TEST_F(ClockLaneStartedAgain, BelievesItsOwnDiskMoreThanAWorker) {
   job_ = MakeJob({"train.algorithm=asgd"});
   LaneCheckpoints checkpoints(*job_, 0, 1);

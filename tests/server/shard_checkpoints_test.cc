@@ -200,6 +200,19 @@ TEST_F(ShardCheckpoints, ARunningServerBeginsAnotherRunFromStepZero) {
   EXPECT_EQ(FolderNames().size(), 2u);
 }
 
+// Several pushes may come before the server looks whether a checkpoint is due.
+TEST_F(ShardCheckpoints, AreOfTheStepAtWhichTheyWereDue) {
+  const auto job = MakeJob(
+      {"train.algorithm=asgd", "checkpoints.shard_every_steps=3", "checkpoints.every_steps=5"});
+  ClockServer server(*job);
+  server.StartRun();
+  EXPECT_TRUE(server.checkpoints.WriteIfDue(7));
+  EXPECT_FALSE(server.checkpoints.WriteIfDue(5));
+  EXPECT_TRUE(server.checkpoints.WriteIfDue(8));
+  EXPECT_THAT(CommonStepsOf(server.checkpoints), ElementsAre(5));
+  EXPECT_THAT(OwnStepsOf(server.checkpoints), ElementsAre(6));
+}
+
 // A server of a job with rounds, and its four workers.
 class RoundServer {
  public:
@@ -305,6 +318,16 @@ TEST_F(ShardCheckpoints, AreWrittenWhenAllChunksHaveClosedTheRound) {
   server.MakeRound(2, 1);  // Nobody pushes chunk 1, so round 2 does not close.
   EXPECT_THAT(OwnStepsOf(server.checkpoints()), IsEmpty());
   EXPECT_EQ(server.central().step(), 1u);
+}
+
+// With a window of two rounds, lanes may be two checkpoints apart, so the default of three is few.
+TEST_F(ShardCheckpoints, AreKeptUntilAllLanesHaveOneInCommon) {
+  const auto job = MakeJob({"train.algorithm=odsgd", "checkpoints.shard_every_steps=1"});
+  EXPECT_EQ(job->job.checkpoints().shard_keep(), 3u);
+  RoundServer server(*job);
+  server.JoinWorkers(0);
+  for (uint64_t round = 1; round <= 6; ++round) server.MakeRound(round);
+  EXPECT_THAT(OwnStepsOf(server.checkpoints()), ElementsAre(3, 4, 5, 6));
 }
 
 class WithRounds : public ShardCheckpoints,

@@ -359,9 +359,10 @@ TEST(Odsgd, OfOneWorkerWithPlainSgdIsSsgdBitForBit) {
 
 TEST(Psgd, AveragesTheParametersEveryPSteps) {
   const uint64_t p = 4;  // Does not divide kSteps, so the last round is shorter.
-  const auto job = MakeJob("psgd", {"train.psgd.p=4"});
+  const auto job = MakeJob("psgd", {"train.psgd.p=4", "evaluation.ema_decay=0.5"});
   const auto traces = RunCluster(*job, {kSteps});
   std::vector<Vector> x(kWorkers, InitialWeights(*job)), v(kWorkers);
+  Vector average = x[0];
   for (uint64_t s = 1; s <= kSteps; ++s) {
     for (uint32_t i = 0; i < kWorkers; ++i) {
       ExpectPoint(traces[i], s, x[i]);
@@ -370,8 +371,14 @@ TEST(Psgd, AveragesTheParametersEveryPSteps) {
     if (s % p != 0 && s != kSteps) continue;
     const Vector mean = MeanOf(x);
     std::fill(x.begin(), x.end(), mean);
-    ExpectWeights(traces, (s + p - 1) / p, mean);
+    const uint64_t round = (s + p - 1) / p;
+    ExpectWeights(traces, round, mean);
+    const double decay = std::min(0.5, static_cast<double>(round) / static_cast<double>(9 + round));
+    for (size_t k = 0; k < mean.size(); ++k)
+      average[k] = decay * average[k] + (1 - decay) * mean[k];
   }
+  for (const Trace& trace : traces)
+    EXPECT_LT(RelativeDistance(trace.average_weights, average), kTolerance);
 }
 
 TEST(Psgd, ResetsOrAveragesMomentumAtEachSynchronization) {

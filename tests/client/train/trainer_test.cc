@@ -224,6 +224,25 @@ TEST_F(TrainerTest, ContinuesFromAStateThatArrives) {
   EXPECT_NE(port_->hash_after_round[8], initial_hash);
 }
 
+// Buckets wait for the norm of the whole gradient, even if the job overlaps their exchange with the
+// backward pass.
+TEST_F(TrainerTest, ClipsTheWholeGradientBeforeAnyOfItIsSent) {
+  std::map<std::string, uint64_t> hashes;
+  for (const std::string clip_norm : {"0", "0.001"}) {
+    for (const std::string overlap : {"true", "false"}) {
+      job_ = SmallJob({"workers.count=1", "output_dir=" + folder_, "train.clip_norm=" + clip_norm,
+                       "exchange.overlap=" + overlap},
+                      kTwoDenseLayers);
+      ResetWorker();
+      events_.Push(ReadyToTrain{0});
+      EXPECT_TRUE(Run().ok());
+      hashes[clip_norm + overlap] = port_->hash_after_round[kSteps];
+    }
+  }
+  EXPECT_EQ(hashes["0.001true"], hashes["0.001false"]);
+  EXPECT_NE(hashes["0.001true"], hashes["0true"]);
+}
+
 class TrainerThatWaitsTest : public TrainerTest {
  protected:
   TrainerThatWaitsTest()

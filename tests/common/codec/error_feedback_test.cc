@@ -91,6 +91,23 @@ TEST(ErrorFeedback, IsSavedRestoredAndReset) {
   EXPECT_EQ(ResidualIn(memory.get()), std::vector<float>(100));
 }
 
+// A long code is decoded in blocks.
+TEST(ErrorFeedback, OfALongCodeIsWhatTheWholeCodeLeftOut) {
+  const uint64_t count = 40'000;
+  const auto codec = MakeFp16WithFeedback();
+  const auto memory = codec->NewMemory(count), memory_of_code = codec->NewMemory(count);
+  const std::vector<float> g = SomeGradient(count, 1);
+  Send(*codec, g, memory.get());
+  std::vector<float> v(count);
+  memory_of_code->Compensate(0, g, v);
+  std::vector<uint8_t> code;
+  const Segment segment{0, 0, count};
+  codec->Encode(v.data(), segment, codec->Prepare(kernels::ComputeStats(v.data(), count), v, {}),
+                {}, &code);
+  ASSERT_TRUE(codec->UpdateMemory(code, segment, v, memory_of_code.get()).ok());
+  EXPECT_EQ(ResidualIn(memory_of_code.get()), ResidualIn(memory.get()));
+}
+
 TEST(ErrorFeedback, IsRefusedForStochasticCodes) {
   Options options;
   options.error_feedback = true;

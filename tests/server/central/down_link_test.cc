@@ -169,20 +169,44 @@ TEST_P(Changes, AreCheckedLikeAWorkersPush) {
 INSTANTIATE_TEST_SUITE_P(By, Changes, testing::ValuesIn(DeterministicCodecNames()),
                          [](const auto& info) { return info.param; });
 
-// Shows why the validation of jobs refuses stochastic codecs for changes. This test replaces the
-// codec by `ternary` after the validation, and the distance grows without bound.
-TEST(ChangesByTernaryCodes, WouldTakeWorkersEverFartherFromTheServers) {
-  const auto job = MakeJob("fp32");
-  codec::Options options;
-  options.clip = codec::Clip::kNone;
-  options.scaler_per_worker = true;
-  const auto ternary = codec::MakeCodec("ternary", options);
-  ASSERT_TRUE(ternary.ok());
-  job->plan.pull_codec = ternary->get();
-  for (protocol::Bucket& bucket : job->plan.buckets) {
-    for (protocol::Chunk& chunk : bucket.chunks) chunk.max_sum_bytes = chunk.count * sizeof(float);
+// A job whose pull codec is replaced by `ternary` after its validation.
+class ChangesByTernaryCodes : public testing::Test {
+ protected:
+  ChangesByTernaryCodes() {
+    codec::Options options;
+    options.clip = codec::Clip::kNone;
+    options.scaler_per_worker = true;
+    auto ternary = codec::MakeCodec("ternary", options);
+    EXPECT_TRUE(ternary.ok());
+    ternary_ = std::move(*ternary);
+    job_->plan.pull_codec = ternary_.get();
+    for (protocol::Bucket& bucket : job_->plan.buckets) {
+      for (protocol::Chunk& chunk : bucket.chunks)
+        chunk.max_sum_bytes = chunk.count * sizeof(float);
+    }
   }
-  RandomWalk walk(*job);
+
+  const std::unique_ptr<setup::Setup> job_ = MakeJob("fp32");
+  std::unique_ptr<codec::Codec> ternary_;
+};
+
+TEST_F(ChangesByTernaryCodes, HaveNoiseOfTheirOwnForEachWorkerAndVersion) {
+  const std::vector<float> initial = InitialWeights(*job_);
+  std::vector<float> w = initial;
+  for (size_t i = 0; i < w.size(); ++i) w[i] += std::sin(static_cast<float>(i));
+  const auto code_of = [&](uint32_t receiver, uint64_t version) {
+    DownLink down_link(*job_, *ChunksOf(*job_)[0], 2, initial);
+    return std::string(down_link.Encode(receiver, w, version, 0).payload.view());
+  };
+  EXPECT_EQ(code_of(0, 1), code_of(0, 1));
+  EXPECT_NE(code_of(0, 1), code_of(1, 1));
+  EXPECT_NE(code_of(0, 1), code_of(0, 2));
+}
+
+// Shows why the validation of jobs refuses stochastic codecs for changes: the distance grows
+// without bound.
+TEST_F(ChangesByTernaryCodes, WouldTakeWorkersEverFartherFromTheServers) {
+  RandomWalk walk(*job_);
   const double first_distance = walk.LargestDistanceIn(60),
                second_distance = walk.LargestDistanceIn(60);
   EXPECT_GT(first_distance, 20);

@@ -1,6 +1,8 @@
 // Tests that every algorithm without rounds follows its equations in double precision. In most
 // tests, four workers make 60 pushes in a fixed random order; each push is the gradient at the
 // weights that its worker received last.
+#include "server/rules/clock_rules.h"
+
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -271,6 +273,29 @@ TEST(ClockRulesWithElasticity, MoveBothSidesByTheOldDifference) {
   }
   drill.Rejoin(0);  // Worker 0 pulls the current central weights.
   EXPECT_LT(RelativeDistance(drill.weights_of(0), centre), 1e-5);
+}
+
+// The weights of the first chunk after a push of worker 1, and then one of worker 0 that was
+// computed at version `base`.
+std::vector<float> WeightsAfterTwoPushes(const std::string& algorithm, uint64_t base) {
+  const auto job = MakeCentralJob({"train.algorithm=" + algorithm});
+  const protocol::Chunk& chunk = *ChunksOf(*job)[0];
+  const std::vector<float> w = InitialWeights(*job);
+  auto rule = MakeClockRule(*job, chunk, w, RateOf(*job));
+  EXPECT_TRUE(rule.ok()) << rule.status().message();
+  for (const uint32_t rank : {1, 0}) {
+    const Bytes push = EncodePush(*job, chunk, GradientAt(rank, 1, w), rank, 1);
+    EXPECT_TRUE((*rule)->Push(rank, rank == 1 ? 0 : base, push).ok());
+  }
+  return {(*rule)->weights().begin(), (*rule)->weights().end()};
+}
+
+// The server has the weights of a worker's newest answer alone. A push that the worker computed at
+// others is applied as it is.
+TEST(ClockRulesWithCompensation, LeaveAPushAloneThatWasComputedAtOtherWeights) {
+  const std::vector<float> w = WeightsAfterTwoPushes("asgd", 0);
+  EXPECT_EQ(WeightsAfterTwoPushes("dcasgd_c", 1), w);
+  EXPECT_NE(WeightsAfterTwoPushes("dcasgd_c", 0), w);
 }
 
 TEST(ClockRulesAtTheEnd, CountPushesOfManyStepsAsSteps) {

@@ -140,6 +140,19 @@ TEST(Batches, BySampleUsesOnlyAWorkersOwnImages) {
   }
 }
 
+TEST(Batches, BySampleEveryWorkerHasAnOrderOfItsOwn) {
+  const auto samples = SmallSamples(51);  // each rank owns 17
+  auto batches_by_rank = MakeBatchesByRank(
+      *samples, {.workers = 3, .batch_total = 51, .partition = pb::Data::by_sample});
+  std::set<std::vector<uint64_t>> orders;
+  for (Batches& batches : batches_by_rank) {
+    std::vector<uint64_t> order = IndicesOf(batches, 0);
+    for (uint64_t& index : order) index /= 3;
+    orders.insert(std::move(order));
+  }
+  EXPECT_EQ(orders.size(), 3u);
+}
+
 TEST(Batches, DoNotDependOnTheOrderOfSteps) {
   const auto samples = SmallSamples(50);
   for (const auto partition : {pb::Data::shared, pb::Data::by_sample}) {

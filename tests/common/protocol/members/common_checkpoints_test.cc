@@ -44,6 +44,11 @@ TEST(CommonCheckpoints, SaysWhereLanesHaveNothingInCommon) {
   EXPECT_FALSE(common_after_early_end.unfit.has_sentence())
       << "the other lane had not yet written its first checkpoint";
   EXPECT_EQ(common_after_early_end.prepared_run, 3u);
+  // A lane of this run whose checkpoints are gone, while another has written two.
+  const SavedCheckpoints common_without_some =
+      CommonCheckpoints({SavedOnLane(CheckpointsAfter({10, 20}), 3), SavedOnLane({}, 3)});
+  EXPECT_EQ(common_without_some.unfit.sentence(), "its data lanes have no checkpoint in common");
+  EXPECT_EQ(common_without_some.prepared_run, 0u);
   SavedCheckpoints foreign_lane = SavedOnLane({}, 0);
   foreign_lane.unfit.set_other_job(true);
   foreign_lane.unfit.set_sentence("of another job");

@@ -42,7 +42,9 @@ CellSpec HashesCell() {
 // A job with two workers, whose checkpoints are of run 7.
 class ReplicasThatDiffer : public testing::TestWithParam<OnLoss> {
  protected:
-  void StartJob(bool has_checkpoints = true, bool is_central = false) {
+  // `begin`, by rank: the checkpoints that the workers have before.
+  void StartJob(bool has_checkpoints = true, bool is_central = false,
+                const std::vector<Checkpoints>& begin = std::vector<Checkpoints>(2)) {
     ControlOptions options = TestOptions(1, 2, GetParam());
     options.can_resume = has_checkpoints;
     options.begins_from_shards = is_central;
@@ -51,7 +53,7 @@ class ReplicasThatDiffer : public testing::TestWithParam<OnLoss> {
       options.find_saved_checkpoints = [this] { return SavedCheckpoints{{}, {}, 7, of_shard0_}; };
     }
     shard0_ = std::make_unique<Shard0>(std::move(options), std::vector{HashesCell()});
-    shard0_->GatherWorkers();
+    Gather(begin, /*run=*/0);
     ASSERT_TRUE(shard0_->coordinator().running());
   }
   // The workers have applied `applied`, and send their hashes.
@@ -68,12 +70,13 @@ class ReplicasThatDiffer : public testing::TestWithParam<OnLoss> {
     return all_actions;
   }
   // Both workers say hello again, with these checkpoints.
-  ControlActions GatherAgain(const std::vector<Checkpoints>& offers) {
+  ControlActions GatherAgain(const std::vector<Checkpoints>& offers) { return Gather(offers, 7); }
+  ControlActions Gather(const std::vector<Checkpoints>& offers, uint64_t run) {
     ++process_;
     ControlActions out;
     for (uint32_t rank = 0; rank < 2; ++rank) {
       pb::Hello hello = TestHello(rank, 10 * process_ + rank);
-      hello.set_run(7);
+      hello.set_run(run);
       for (const pb::Checkpoint& checkpoint : offers[rank]) *hello.add_checkpoints() = checkpoint;
       Shard0::Append(shard0_->Deliver(100 + rank, HelloMessage(hello)), &out);
     }
@@ -97,7 +100,7 @@ class ReplicasThatDiffer : public testing::TestWithParam<OnLoss> {
 
   std::unique_ptr<Shard0> shard0_;
   std::vector<pb::Checkpoint> of_shard0_;
-  uint32_t process_ = 1;
+  uint32_t process_ = 0;
 };
 
 TEST_P(ReplicasThatDiffer, GoBackToTheNewestCheckpointOfARoundAtWhichTheyAgreed) {
@@ -139,6 +142,14 @@ TEST_P(ReplicasThatDiffer, GoBackToALaterCheckpointIfThereIsNoOther) {
   GatherAgain({At({15}), At({15})});
   LoseWorkers();
   EXPECT_EQ(WelcomeTo(100, GatherAgain({At({25, 28}), At({25, 28})})).resume().step(), 28u);
+}
+
+// The job began from that checkpoint, and its replicas have not agreed since.
+TEST_P(ReplicasThatDiffer, GoBackToTheCheckpointFromWhichTheyBegan) {
+  StartJob(/*has_checkpoints=*/true, /*is_central=*/false, {At({10}), At({10})});
+  EXPECT_FALSE(GoBackTo(100, Compare(20, "ab")).sentence().empty());
+  const std::vector<Checkpoints> offers(2, At({10, 15}));
+  EXPECT_EQ(WelcomeTo(100, GatherAgain(offers)).resume().step(), 10u);
 }
 
 TEST_P(ReplicasThatDiffer, AnswerNoRepeatedHash) {

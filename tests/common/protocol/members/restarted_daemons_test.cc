@@ -33,9 +33,15 @@ class RestartedDaemon : public testing::Test {
     options.find_saved_checkpoints = [this] { return of_shard0_; };
     shard0_ = std::make_unique<Shard0>(std::move(options));
   }
-  void StartJob(uint64_t applied = 25) {
-    ShardGreets(50, {});
-    shard0_->GatherWorkers();
+  // All daemons have the checkpoints `saved`.
+  void StartJob(uint64_t applied = 25, const Checkpoints& saved = {}) {
+    of_shard0_.checkpoints = saved;
+    ShardGreets(50, saved);
+    for (const uint32_t rank : {0, 1}) {
+      pb::Hello hello = TestHello(rank, 10 + rank);
+      AddCheckpoints(saved, &hello);
+      shard0_->Deliver(100 + rank, HelloMessage(hello));
+    }
     ASSERT_TRUE(shard0_->coordinator().running());
     for (const uint32_t rank : {0, 1})
       shard0_->Deliver(100 + rank, HeartbeatMessage(rank, 10 + rank, applied));
@@ -85,6 +91,24 @@ TEST_F(RestartedDaemon, AShardWithoutTwoCheckpointsOfTheRunSaysThatItsMemoryBegi
   const ControlActions out = ShardGreets(51, CheckpointsOf7({10}));
   EXPECT_THAT(Shard0::LogOf(out), HasSubstr("what its codecs lost of earlier sums begins anew"));
   EXPECT_TRUE(shard0_->coordinator().running());
+}
+
+// All daemons have the checkpoint from which the job began.
+TEST_F(RestartedDaemon, AShardTakesAllBackToTheCheckpointFromWhichTheyBegan) {
+  StartJob(25, CheckpointsOf7({10}));
+  const ControlActions out = ShardGreets(51, CheckpointsOf7({10}));
+  for (const Peer worker : {100, 101})
+    EXPECT_THAT(GoBackTo(worker, out).sentence(), HasSubstr("server shard 1 was started again"));
+}
+
+// While all go back, a shard has the time to return that it has while a job runs.
+TEST_F(RestartedDaemon, AShardThatStaysAwayWhileAllGoBackEndsTheJob) {
+  StartJob();
+  ShardGreets(51, CheckpointsOf7({10, 20}));
+  for (const uint32_t rank : {0, 1}) WorkerGreetsAgain(rank, CheckpointsOf7({10, 20}));
+  ASSERT_FALSE(shard0_->coordinator().running());
+  const ControlActions out = shard0_->PassTime(milliseconds(31'000), {0, 1});
+  EXPECT_THAT(Shard0::AbortTo(100, out).sentence(), HasSubstr("shard 1 was lost: silent for"));
 }
 
 TEST_F(RestartedDaemon, AShardThatKeptItsMemoryTakesNobodyBack) {

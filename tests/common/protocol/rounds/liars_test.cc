@@ -41,13 +41,17 @@ class Liars : public testing::Test {
     return out;
   }
   Sends HandBack(uint32_t rank, uint64_t round, const std::string& bits = "\x07") {
+    const uint32_t contributors = bits == "\x07" ? 3 : 2;
+    return HandBack(rank, round, bits, contributors, std::string(contributors, 'x'));
+  }
+  Sends HandBack(uint32_t rank, uint64_t round, const std::string& bits, uint32_t contributors,
+                 const std::string& payload) {
     Message message;
     pb::Outcome::OfRound* outcome = message.head.mutable_held_sum()->mutable_of_round();
     outcome->set_round(round);
-    const uint32_t contributors = bits == "\x07" ? 3 : 2;
     outcome->set_contributors(contributors);
     outcome->set_contributor_bits(bits);
-    message.payload = Text(std::string(contributors, 'x'));
+    message.payload = Text(payload);
     Sends out;
     lane_->OnMessage(100 + rank, message, &out);
     return out;
@@ -100,6 +104,20 @@ TEST_F(Liars, TheLastOfThreeWithOtherScalersIsRefusedAlone) {
   ASSERT_EQ(out.size(), 1u);
   EXPECT_EQ(RefuseTo(2, out).then(), pb::Refuse::leave);
   EXPECT_EQ(SumTo(0, Contribute(2, kPushes, 1, 0xaaaa)), "xxx");
+}
+
+// Rank 0's former process used the scalers that are wrong, and its next process none so far.
+TEST_F(Liars, ANewProcessIsNotBlamedForTheScalersOfTheOneBefore) {
+  Join();
+  Contribute(0, kPushes, 1, 0xbad);
+  Sends out;
+  lane_->OnMembers(MembersOf(2, {20, 11, 12}), &out);
+  lane_->OnHello(110, HelloWithState(0, 20, 0, 2), &out);
+  Contribute(1, kPushes, 1, 0xaaaa);
+  out = Contribute(2, kPushes, 1, 0xaaaa);
+  EXPECT_EQ(FirstMessageTo(110, pb::Envelope::kRefuse, out).head.refuse().then(),
+            pb::Refuse::again);
+  EXPECT_EQ(RefuseTo(1, out).then(), pb::Refuse::again);
 }
 
 TEST_F(Liars, ScalersThemselvesHaveNoDigest) {
@@ -164,6 +182,22 @@ TEST_F(Liars, TwoDifferentOutcomesOfARoundEndTheJob) {
                 HasSubstr("two workers hand back different outcomes of push of bucket 0, chunk 0, "
                           "round 5"));
   }
+}
+
+TEST_F(Liars, AnOutcomeThatCountsOtherContributorsThanItNamesIsRefused) {
+  Join(4, {5, 5, 0});
+  const Sends out = HandBack(0, 5, "\x07", 2, "xxx");
+  EXPECT_EQ(RefuseTo(0, out).then(), pb::Refuse::leave);
+  EXPECT_THAT(RefuseTo(0, out).sentence(), HasSubstr("it names 3 contributors and counts 2"));
+  EXPECT_EQ(lane_->counters().restored, 0u);
+}
+
+TEST_F(Liars, TwoOutcomesOfARoundThatDifferInTheirPayloadAloneEndTheJob) {
+  Join(4, {5, 5, 0});
+  HandBack(0, 5);
+  const Sends out = HandBack(1, 5, "\x07", 3, "xxy");
+  for (const uint32_t rank : {0, 1, 2})
+    EXPECT_THAT(RefuseTo(rank, out).sentence(), HasSubstr("hand back different outcomes"));
 }
 
 class QuorumLiars : public Liars {

@@ -373,6 +373,7 @@ TEST_F(RoundLaneTest, TheFloorWaitsForTheStateOfAReplacement) {
   lane_->OnHello(102, TestHello(0, 20), &out_);
   lane_->OnApplied(1, 11, 4);
   EXPECT_EQ(lane_->floor(), 3u);
+  lane_->OnApplied(1, 11, 2);  // an older message, which takes nothing back
   lane_->OnApplied(0, 20, 4);
   EXPECT_EQ(lane_->floor(), 4u);
 }

@@ -205,6 +205,23 @@ TEST_F(CoordinatorTest, RefusesAWorkerWhoseRankAnotherProcessHadMeanwhile) {
   EXPECT_EQ(refuse.then(), pb::Refuse::leave);
 }
 
+// However many processes a rank has had, the newest of them do not take it again.
+TEST_F(CoordinatorTest, KeepsTheNewestLostProcessesOfARankOut) {
+  GatherWorkers();
+  for (uint64_t incarnation = 51; incarnation <= 62; ++incarnation) {
+    PassTime(milliseconds(3200), {0});
+    ASSERT_EQ(presence(1), Presence::kLost);
+    Deliver(301, HelloMessage(TestHello(1, incarnation)));
+    ASSERT_EQ(coordinator_->workers()[1].incarnation, incarnation);
+  }
+  PassTime(milliseconds(3200), {0});
+  for (const uint64_t incarnation : {54, 61, 62}) {
+    EXPECT_EQ(RefuseTo(302, Deliver(302, HelloMessage(TestHello(1, incarnation)))).then(),
+              pb::Refuse::rejoin);
+    EXPECT_EQ(presence(1), Presence::kLost);
+  }
+}
+
 TEST_F(CoordinatorTest, EndsTheJobAtALossUnderFail) {
   MakeCoordinator(false, 1);
   GatherWorkers();
