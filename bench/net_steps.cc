@@ -147,6 +147,11 @@ class GpuTrainer : public Trainer {
     trainer->PinBatches();
     return std::unique_ptr<Trainer>(std::move(trainer));
   }
+  // The last step staged a batch that no step uses: its memory must not be unpinned while it is
+  // copied.
+  ~GpuTrainer() override {
+    if (net_ != nullptr) net_->Unstage();
+  }
   Planning planning() const override { return net_->planning(); }
 
  protected:
