@@ -158,6 +158,7 @@ TEST_F(TrainerTest, TrainsToTheEndAndWritesTheWeights) {
   EXPECT_EQ(port_->hash_after_round.size(), kSteps);
   ASSERT_EQ(port_->finish_calls.size(), 1u);
   EXPECT_EQ(port_->finish_calls[0].second.test_samples(), 9u);
+  EXPECT_EQ(port_->finish_calls[0].second.test_top5_correct(), 9u) << "there are three classes";
   EXPECT_EQ(port_->finish_calls[0].second.parameters_hash(), port_->hash_after_round[kSteps]);
   const auto weights = tensors::ReadSafetensors(folder_ + "/weights.safetensors");
   EXPECT_TRUE(weights.ok()) << weights.status().message();
