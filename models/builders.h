@@ -9,15 +9,18 @@
 
 namespace tern::models {
 
-// For images of at most this height in pixels, the builders of VGG, ResNet50, ResNet152 and
-// ResNet18V2 build variants for small images.
-inline constexpr uint32_t kMaxSmallImageHeight = 64;
+// For images of which both sides have at most this many pixels, the builders of VGG, ResNet50,
+// ResNet152 and ResNet18V2 build variants for small images.
+inline constexpr uint32_t kMaxSmallImageSide = 64;
 
 struct BuildRequest {
   const pb::Model& model;  // the section `model` of the job
   const pb::ImageShape& input;
   uint32_t classes;
 
+  bool has_small_images() const {
+    return input.height() <= kMaxSmallImageSide && input.width() <= kMaxSmallImageSide;
+  }
   double dropout(double default_rate) const {
     return model.has_dropout() ? model.dropout() : default_rate;
   }

@@ -133,7 +133,7 @@ pb::NetDef CifarResNet(const char* name, int n, const BuildRequest& request) {
 }
 
 void AddStem(const BuildRequest& request, bool has_norm, ResNet* net) {
-  if (request.input.height() <= kMaxSmallImageHeight) {
+  if (request.has_small_images()) {
     net->AddSmallStem(64, has_norm);
   } else {
     net->AddLargeStem(has_norm);

@@ -25,7 +25,7 @@ pb::NetDef Vgg(const char* name, const std::array<int, 5>& stages, const BuildRe
     }
     net.MaxPool("features." + std::to_string(feature_index++), {.kernel = 2, .stride = 2});
   }
-  if (request.input.height() <= kMaxSmallImageHeight) {
+  if (request.has_small_images()) {
     net.Dense("classifier", request.classes);
     return net.Finish();
   }

@@ -4,8 +4,9 @@
     scripts/torch_to_safetensors.py WEIGHTS.pt OUT.safetensors
 
 Needs only PyTorch. Converts every tensor to float32; skips the batch counters (num_batches_tracked). If all names begin
-with "module.", as in a checkpoint of DistributedDataParallel, leaves that out. Refuses a file with anything but tensors
-and plain values: to read it could run code of whoever made the file.
+with "module.", as in a checkpoint of DistributedDataParallel, leaves that out, and so it does with the "_orig_mod." of
+torch.compile wherever it is. Refuses a file with anything but tensors of real numbers and plain values: to read it could run
+code of whoever made the file.
 """
 import json
 import pickle
@@ -48,10 +49,17 @@ def load(path):
 
 def weights_of(state):
     """Returns the tensors of a state dict that Tern stores. A checkpoint may contain it under a key of _NAMES."""
+    expected = f"expected a state dict, or one under {', '.join(_NAMES)}"
+    if not isinstance(state, dict):
+        sys.exit(f"saw a {type(state).__name__}; {expected}")
     state = next((state[name] for name in _NAMES if isinstance(state.get(name), dict)), state)
-    others = [name for name, value in state.items() if not isinstance(value, torch.Tensor)]
+    others = [name for name, value in state.items() if not (isinstance(name, str) and isinstance(value, torch.Tensor))]
     if others:
-        sys.exit(f"saw {', '.join(map(str, others[:5]))} in place of tensors; expected a state dict, or one under {', '.join(_NAMES)}")
+        sys.exit(f"saw {', '.join(map(str, others[:5]))} in place of tensors; {expected}")
+    complex_ones = [name for name, tensor in state.items() if tensor.is_complex()]
+    if complex_ones:
+        sys.exit(f"saw complex numbers in {', '.join(complex_ones[:5])}; expected real ones, which Tern's tensors have")
+    state = {name.replace("_orig_mod.", ""): tensor for name, tensor in state.items()}
     prefix = "module." if all(name.startswith("module.") for name in state) else ""
     return {name.removeprefix(prefix): tensor for name, tensor in state.items() if not name.endswith("num_batches_tracked")}
 

@@ -1,7 +1,6 @@
 #include "server/job_report.h"
 
-#include <unistd.h>
-
+#include "common/base/line_pipe.h"
 #include "common/base/logging.h"
 #include "common/base/storage.h"
 #include "common/base/terminal_line.h"
@@ -29,7 +28,8 @@ void JobReport::ShowProgress(const std::vector<setup::WorkerStatus>& workers,
   if (must_print) return;
   const std::string json = setup::ProgressJson(setup_, workers, position, failed_shard_checkpoints);
   if (screen_.has_value()) screen_->ShowProgress(json, now);
-  WriteToFd(json);
+  if (progress_fd_ >= 0 && !WriteLine(progress_fd_, json, LineValue::kPassing))
+    VLOG(1) << "the progress is not read";
 }
 
 Status JobReport::ShowSummary(const Status& status,
@@ -44,18 +44,13 @@ Status JobReport::ShowSummary(const Status& status,
   const Status final_status = setup::FinalStatus(status, written.status);
   const std::string summary = make_summary(final_status);
   LOG(INFO) << summary;
-  WriteToFd(summary);
+  if (progress_fd_ >= 0 && !WriteLine(progress_fd_, summary, LineValue::kLasting))
+    LOG(WARNING) << "cannot report the end to the process that started this one";
   if (shard_ != 0) return final_status;
   const std::string table = setup::SummaryTable(summary);
   LOG(INFO) << "\n" << table;
   if (progress_fd_ < 0 && !table.empty()) StderrLine().Print(table);
   return final_status;
-}
-
-void JobReport::WriteToFd(const std::string& json_line) const {
-  if (progress_fd_ < 0) return;
-  const std::string line = json_line + "\n";
-  if (write(progress_fd_, line.data(), line.size()) < 0) VLOG(1) << "cannot write the progress";
 }
 
 }  // namespace tern::server

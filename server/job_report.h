@@ -37,8 +37,6 @@ class JobReport {
                      const std::function<std::string(const Status&)>& make_summary);
 
  private:
-  void WriteToFd(const std::string& json_line) const;
-
   const setup::Setup& setup_;
   const uint32_t shard_;
   const int progress_fd_;

@@ -62,6 +62,7 @@ tern::Status RunServer(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  tern::StopSignals::KeepUserSignals();
   // Every push allocates and frees large arrays. malloc must not return them to the system each
   // time, because the page faults would cost as much as the arithmetic.
   mallopt(M_MMAP_THRESHOLD, 1 << 28);

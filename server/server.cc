@@ -87,7 +87,7 @@ Status Server::StartHttp() {
   net::HttpRoutes routes = setup::MetricsRoutes(setup_, options_.shard, registry_);
   if (options_.shard == 0) {
     status_board_.emplace(setup_);
-    status_metrics_.emplace(registry_, setup_.plan.workers);
+    status_metrics_.emplace(registry_, setup_.plan.workers, setup_.job);
     AddStatusRoutes(setup_, *status_board_, &routes);
     LOG(INFO) << "this job can be watched at " << setup::PageUrl(setup_.job);
   } else {

@@ -40,6 +40,7 @@ tern::Status RunWorker(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  tern::StopSignals::KeepUserSignals();
   return tern::setup::ReportExit(
       "tern_worker", tern::setup::RunWithinMemory([=] { return RunWorker(argc, argv); }));
 }

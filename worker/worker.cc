@@ -19,6 +19,7 @@
 #include "setup/own_state.h"
 #include "setup/report.h"
 #include "worker/compute_threads.h"
+#include "worker/data/summary.h"
 #include "worker/device/device_arenas.h"
 #include "worker/device/device_coder.h"
 #include "worker/device/layout.h"
@@ -186,6 +187,10 @@ Status Worker::Run() {
       PlaceSumFunction(),
       [&coder_pointer] { return coder_pointer->Stack(); }};
   options.health = &health_;
+  const data::Summary summary =
+      data::Summarize(train_samples_->dataset(), test_samples_->dataset());
+  options.data_digest = summary.digest;
+  options.data_text = summary.text;
   client::NetLoop loop(setup_, signals_, registry_, traffic_, progress_, events,
                        std::move(options));
   const auto summary_writer = SummaryWriter::Make(setup_, rank_, progress_, traffic_);

@@ -18,6 +18,13 @@ std::string WhatIsPushed(const pb::Job& job) {
   return "the change of ";
 }
 
+std::string OrOuterRate(const pb::Job& job) {
+  const algorithm::Facts facts = algorithm::FactsOf(job);
+  return facts.outer_optimizer == nullptr
+             ? ""
+             : Cat(", or ", facts.outer_optimizer_key, ".learning_rate");
+}
+
 }  // namespace
 
 kernels::NoiseKey GradientCoder::NoiseKeyOf(uint64_t round) const {
@@ -33,7 +40,7 @@ Status GradientCoder::CheckFinite(const kernels::Stats& stats, uint32_t tensor,
   if (stats.is_finite) return Ok();
   return Status(Code::kDiverged, Cat(WhatIsPushed(setup_.job), setup_.table.parameters[tensor].name,
                                      " is not finite at round ", round, " on worker ", rank_,
-                                     "; lower the learning rate"));
+                                     "; lower the learning rate", OrOuterRate(setup_.job)));
 }
 
 }  // namespace tern::client

@@ -38,6 +38,10 @@ protocol::Session::Options SessionOptions(const setup::Setup& setup,
     session_options.servers.push_back(server.address());
   session_options.hello = setup.hello;
   session_options.hello.set_steps(options.steps);
+  if (options.data_digest != 0) {
+    session_options.hello.set_data_digest(options.data_digest);
+    session_options.hello.set_data_text(options.data_text);
+  }
   session_options.tensor_table = Bytes::Own(setup.tensor_table);
   session_options.credit_bytes = uint64_t{setup.job.exchange().credit_kib()} * 1024;
   session_options.max_state_bytes = options.max_state_bytes;

@@ -61,6 +61,9 @@ class NetLoop : public client::Port {
     std::function<void(const pb::Counters&)> on_counters = nullptr;
     setup::Health* health = nullptr;  // hears of every turn of the net thread; null: nobody asks
     bool has_first_state = false;     // whether the others fetch their first state from this worker
+    // What this worker has of the data (Hello.data_digest and data_text); 0: it reads no images.
+    uint64_t data_digest = 0;
+    std::string data_text = {};
   };
   // All references outlive the loop. The thread that calls this is the compute thread.
   NetLoop(const setup::Setup& setup, StopSignals& signals, Registry& registry,

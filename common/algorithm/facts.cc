@@ -186,7 +186,8 @@ Facts FactsOf(const pb::Job& job) {
   facts.applies_in_forward = traits.applied_in_forward() && facts.applies_by_bucket &&
                              job.exchange().overlap() && train.compute() != pb::Train::client;
   facts.stays_on_device = traits.stays_on_device();
-  if (traits.has_term_key() && section.IsWritten(traits.term_key()))
+  facts.has_term = traits.has_term_key();
+  if (facts.has_term && section.IsWritten(traits.term_key()))
     facts.term_on_worker = section.GetEnumName(traits.term_key()) == "on_worker";
   return facts;
 }

@@ -100,6 +100,7 @@ struct Facts {
   // every push is the gradient itself, at most rounded (Codec::SendsValues), so a server can
   // compute the same term. protocol::WorkersFormTerm answers this for a whole job.
   bool WorkersFormTerm(bool values_pushed) const { return term_on_worker.value_or(!values_pushed); }
+  bool has_term = false;               // whether the algorithm adds such a term
   std::optional<bool> term_on_worker;  // the job's setting; unset: the answer depends on the codecs
 };
 

@@ -11,6 +11,8 @@ void CheckSoftsync(const pb::Job& job, RuleReporter* reporter);
 void CheckEasgd(const pb::Job& job, RuleReporter* reporter);
 void CheckPqasgd(const pb::Job& job, RuleReporter* reporter);
 void FillOdsgd(pb::Job* job);
+std::string WarnOfOdsgd(const pb::Job& job, uint64_t steps_per_epoch);
+void DropWarmupOfOdsgd(pb::Job* job);
 void FillDcasgdC(pb::Job* job);
 void FillDcasgdA(pb::Job* job);
 
@@ -20,10 +22,12 @@ struct AlgorithmRules {
   const char* algorithm;
   void (*check)(const pb::Job& job, RuleReporter* reporter);
   void (*fill)(pb::Job* job) = nullptr;  // null: no defaults of its own
+  std::string (*warn)(const pb::Job& job, uint64_t steps_per_epoch) = nullptr;
+  void (*drop_warmup)(pb::Job* job) = nullptr;
 };
 
 const AlgorithmRules kRules[] = {
-    {"odsgd", CheckOdsgd, FillOdsgd},
+    {"odsgd", CheckOdsgd, FillOdsgd, WarnOfOdsgd, DropWarmupOfOdsgd},
     {"dcasgd_c", CheckDcasgdC, FillDcasgdC},
     {"dcasgd_a", CheckDcasgdA, FillDcasgdA},
     {"softsync", CheckSoftsync},
@@ -36,6 +40,21 @@ const AlgorithmRules kRules[] = {
 void FillOwnDefaults(pb::Job* job) {
   for (const AlgorithmRules& rules : kRules) {
     if (job->train().algorithm() == rules.algorithm && rules.fill != nullptr) rules.fill(job);
+  }
+}
+
+std::string WarningOfAlgorithm(const pb::Job& job, uint64_t steps_per_epoch) {
+  for (const AlgorithmRules& rules : kRules) {
+    if (job.train().algorithm() == rules.algorithm && rules.warn != nullptr)
+      return rules.warn(job, steps_per_epoch);
+  }
+  return "";
+}
+
+void DropWarmup(pb::Job* job) {
+  for (const AlgorithmRules& rules : kRules) {
+    if (job->train().algorithm() == rules.algorithm && rules.drop_warmup != nullptr)
+      rules.drop_warmup(job);
   }
 }
 

@@ -3,6 +3,7 @@
 // algorithm's traits. It is in the file of its algorithm; rules.cc has the table.
 #pragma once
 
+#include <cstdint>
 #include <initializer_list>
 #include <string>
 
@@ -33,6 +34,13 @@ class RuleReporter {
 
 // Sets the missing keys of the job's algorithm that have a default of their own.
 void FillOwnDefaults(pb::Job* job);
+// Returns why a part of the job's algorithm has no effect in this job, a sentence without a full
+// stop; empty if all have. `steps_per_epoch`: 0 if it is not known; what depends on it then has an
+// effect. REQUIRES a job without faults, with all defaults.
+std::string WarningOfAlgorithm(const pb::Job& job, uint64_t steps_per_epoch = 0);
+// Lets the job's algorithm be itself from the first step on, for trainings that are shorter than
+// its first steps, in which it is another one.
+void DropWarmup(pb::Job* job);
 // Checks the rules of the job's algorithm. REQUIRES that all defaults of the job are filled in.
 void CheckOwnRules(const pb::Job& job, RuleReporter* reporter);
 

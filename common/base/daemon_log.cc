@@ -97,18 +97,22 @@ class LineWriter : public google::LogSink {
     return options_.format(log_line, options_.role, options_.rank) + "\n";
   }
 
-  // A line that cannot be written, because the disk is full for example, is lost.
-  void WriteToFile(const std::string& text) const {
+  // What cannot be written of a line, because the disk is full for example, is lost, and the next
+  // one begins on a line of its own.
+  void WriteToFile(std::string text) {
+    if (is_in_line_) text.insert(0, "\n");
     for (size_t num_written = 0; fd_ >= 0 && num_written < text.size();) {
       const ssize_t n = write(fd_, text.data() + num_written, text.size() - num_written);
       if (n < 0 && errno == EINTR) continue;
       if (n <= 0) return;
       num_written += static_cast<size_t>(n);
+      is_in_line_ = text[num_written - 1] != '\n';
     }
   }
 
   const LogOptions options_;
   const int fd_;
+  bool is_in_line_ = false;  // The file ends with a part of a line.
 };
 
 struct OpenLog {

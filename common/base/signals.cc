@@ -107,4 +107,12 @@ void StopSignals::Unblock() {
   sigprocmask(SIG_UNBLOCK, &signals, nullptr);
 }
 
+void StopSignals::KeepUserSignals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGUSR1);
+  sigaddset(&signals, SIGUSR2);
+  sigprocmask(SIG_BLOCK, &signals, nullptr);
+}
+
 }  // namespace tern

@@ -54,6 +54,10 @@ class StopSignals {
   // Unblocks the signals. Call this in a child process between fork and exec, because the child
   // inherits the signal mask. Async-signal-safe.
   static void Unblock();
+  // Blocks SIGUSR1 and SIGUSR2, which would end the process, until a StopSignals takes them. Call
+  // it first in the main of a program that takes them, or after Unblock in its parent's child.
+  // Async-signal-safe.
+  static void KeepUserSignals();
 
  private:
   void Run();  // receives the signals, on thread_

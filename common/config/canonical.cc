@@ -120,7 +120,10 @@ void FillAlgorithmDefaults(pb::Job* job) {
   if (traits == nullptr) return;
   if (!job->train().has_parameters()) job->mutable_train()->set_parameters(traits->holding(0));
   pb::Exchange* exchange = job->mutable_exchange();
-  if (!exchange->has_codec() && traits->pushes() == pb::AlgorithmTraits::parameters)
+  // With a codec that does not send the gradient itself, workers form the term of the algorithm,
+  // and pull the weights once more for it: that costs more than the codec saves.
+  if (!exchange->has_codec() &&
+      (traits->pushes() == pb::AlgorithmTraits::parameters || traits->has_term_key()))
     exchange->set_codec("fp32");
   if (!exchange->has_clip() && (traits->pushes() == pb::AlgorithmTraits::change ||
                                 SectionOfCodec(exchange->codec()) == "qsgd_shared"))

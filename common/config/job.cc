@@ -1,5 +1,6 @@
 #include "common/config/job.h"
 
+#include "common/algorithm/rules.h"
 #include "common/base/atomic_file.h"
 #include "common/base/text.h"
 #include "common/config/canonical.h"
@@ -122,7 +123,11 @@ Result<pb::Job> ParseJob(const std::string& bytes, const std::string& name,
   CheckRules(complete_job, "", check_context);
   CheckJob(complete_job, check_context);
   if (!faults.empty()) return faults.ToStatus();
-  if (warnings != nullptr) *warnings = WarningsOfIgnoredKeys(job, complete_job, context);
+  if (warnings != nullptr) {
+    *warnings = WarningsOfIgnoredKeys(job, complete_job, context);
+    const std::string warning = algorithm::WarningOfAlgorithm(complete_job);
+    if (!warning.empty()) warnings->push_back(warning);
+  }
   return complete_job;
 }
 

@@ -112,7 +112,8 @@ class JobChecker : private CrossKeyChecker {
     Report(key, Excerpt(text),
            "a loopback address (127.0.0.0/8, ::1 or localhost), because the job has security: "
            "loopback; to use other machines set security: curve and make keys with `tern keys "
-           "make`; or set security: none, but then anyone who can reach the ports may take part");
+           "make` (`tern launch` makes them itself); or set security: none, but then anyone who "
+           "can reach the ports may take part");
   }
 
   void CheckKeys() {

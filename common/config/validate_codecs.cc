@@ -78,6 +78,8 @@ class CodecChecker : private CrossKeyChecker {
         algorithm::TraitsOf(job_.train()) == nullptr)
       return;
     const algorithm::Facts facts = algorithm::FactsOf(job_);
+    // CheckAlgorithm says which codecs parameters may have, and qsgd is none of them.
+    if (facts.pushed_quantity == pb::AlgorithmTraits::parameters) return;
     const bool has_own_scalers = job_.exchange().scaler() == pb::Exchange::per_worker;
     if (facts.has_rounds && !facts.is_central && !has_own_scalers) return;
     ForEachPushCodec(job_.exchange(), [&](const std::string& key, const std::string& codec) {

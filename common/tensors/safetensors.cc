@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "common/base/text.h"
+#include "common/tensors/dtypes.h"
 #include "common/tensors/safetensors_header.h"
 
 namespace tern::tensors {
@@ -70,6 +72,13 @@ std::string MakeHeaderText(const std::vector<TensorView>& tensors, const Metadat
 
 }  // namespace
 
+std::string TensorFile::WhyMissing(const std::string& name) const {
+  const auto found = unread.find(name);
+  if (found == unread.end()) return "is missing";
+  return Cat("has dtype ", Printable(found->second, 32),
+             ", expected F32, F16, BF16 or F64: save it as one of these");
+}
+
 std::string EncodeSafetensors(const std::vector<TensorView>& tensors, const Metadata& metadata) {
   const std::string header = MakeHeaderText(tensors, metadata);
   const uint64_t header_bytes = header.size();
@@ -110,11 +119,15 @@ Result<TensorFile> DecodeSafetensors(std::string_view bytes) {
   const std::string_view tensor_bytes = bytes.substr(kLengthBytes + header_bytes);
   TERN_RETURN_IF_ERROR(CheckRanges(*entries, tensor_bytes.size()));
   for (HeaderEntry& entry : *entries) {
-    Tensor tensor{std::move(entry.name), std::move(entry.shape), {}};
-    tensor.values.resize((entry.end - entry.begin) / sizeof(float));
-    if (!tensor.values.empty()) {
-      std::memcpy(tensor.values.data(), tensor_bytes.data() + entry.begin, entry.end - entry.begin);
+    const size_t value_bytes = FloatBytes(entry.dtype);
+    if (value_bytes == 0) {
+      file.unread[entry.name] = std::move(entry.dtype);
+      continue;
     }
+    const uint64_t num_bytes = entry.end - entry.begin;
+    Tensor tensor{std::move(entry.name), std::move(entry.shape), {}};
+    tensor.values.resize(num_bytes / value_bytes);
+    ToFloats(entry.dtype, tensor_bytes.substr(entry.begin, num_bytes), tensor.values);
     file.tensors.push_back(std::move(tensor));
   }
   return file;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/base/text.h"
+#include "common/tensors/dtypes.h"
 
 namespace tern::tensors {
 namespace {
@@ -21,9 +22,9 @@ constexpr size_t kMaxMetadata = 65536;
 constexpr size_t kMaxKeysOfTensor = 16;
 constexpr size_t kMaxDims = 8;
 
-// The size in bytes of a float32 tensor of that shape; nullopt if the size exceeds 63 bits.
-std::optional<uint64_t> TensorBytes(const std::vector<uint64_t>& shape) {
-  unsigned __int128 bytes = sizeof(float);
+// The size in bytes of a tensor of that shape; nullopt if the size exceeds 63 bits.
+std::optional<uint64_t> TensorBytes(const std::vector<uint64_t>& shape, size_t value_bytes) {
+  unsigned __int128 bytes = value_bytes;
   bool is_empty = false;
   for (uint64_t dim : shape) {
     is_empty = is_empty || dim == 0;
@@ -201,20 +202,18 @@ bool HeaderHandler::RefuseValue() {
 
 bool HeaderHandler::FinishTensor() {
   if (!fields_.dtype) return RefuseTensor(" has no dtype");
-  if (*fields_.dtype != "F32") {
-    return RefuseTensor(Cat(" has dtype ", Printable(*fields_.dtype, 32), "; only F32 is read"));
-  }
   if (!fields_.shape) return RefuseTensor(": shape must be a list of at most 8 whole numbers");
   const bool has_offsets = fields_.offsets && fields_.offsets->size() == 2 &&
                            (*fields_.offsets)[0] <= (*fields_.offsets)[1];
   if (!has_offsets) return RefuseTensor(": data_offsets must be two whole numbers, begin and end");
   const uint64_t begin = (*fields_.offsets)[0], end = (*fields_.offsets)[1];
-  const std::optional<uint64_t> bytes = TensorBytes(*fields_.shape);
-  if (!bytes || *bytes != end - begin) {
+  const size_t value_bytes = FloatBytes(*fields_.dtype);
+  const std::optional<uint64_t> bytes = TensorBytes(*fields_.shape, value_bytes);
+  if (value_bytes != 0 && (!bytes || *bytes != end - begin)) {
     return RefuseTensor(Cat(": data_offsets span ", end - begin, " bytes, its shape needs ",
                             bytes ? std::to_string(*bytes) : "more than 2^63"));
   }
-  entries_.push_back({name_, std::move(*fields_.shape), begin, end});
+  entries_.push_back({name_, std::move(*fields_.dtype), std::move(*fields_.shape), begin, end});
   return entries_.size() <= kMaxTensors ||
          Refuse(Cat("the header has more than ", kMaxTensors, " tensors, the most allowed"));
 }

@@ -29,18 +29,23 @@ std::string ShapeText(const std::vector<uint64_t>& shape) {
   return shape_text + "]";
 }
 
-using TensorsByName = std::map<std::string, const tensors::Tensor*>;
+// The tensors of a file, by name.
+struct FileIndex {
+  explicit FileIndex(const tensors::TensorFile& indexed_file) : file(indexed_file) {
+    for (const tensors::Tensor& tensor : file.tensors) tensors[tensor.name] = &tensor;
+  }
+  const tensors::TensorFile& file;
+  std::map<std::string, const tensors::Tensor*> tensors;
+};
 
-TensorsByName IndexByName(const tensors::TensorFile& file) {
-  TensorsByName tensors_by_name;
-  for (const tensors::Tensor& tensor : file.tensors) tensors_by_name[tensor.name] = &tensor;
-  return tensors_by_name;
-}
-
-Status LoadTensor(const TensorsByName& tensors, const std::string& name,
+Status LoadTensor(const FileIndex& index, const std::string& name,
                   const std::vector<uint64_t>& shape, float* destination) {
-  const auto found = tensors.find(name);
-  if (found == tensors.end()) return WrongModel("the tensor \"" + name + "\" is missing");
+  const auto found = index.tensors.find(name);
+  if (found == index.tensors.end()) {
+    const std::string sentence = "the tensor \"" + name + "\" " + index.file.WhyMissing(name);
+    if (index.file.unread.contains(name)) return Status(Code::kBadData, sentence);
+    return WrongModel(sentence);
+  }
   const tensors::Tensor& tensor = *found->second;
   if (tensor.shape != shape) {
     return WrongModel("the tensor \"" + name + "\" has shape " + ShapeText(tensor.shape) +
@@ -63,10 +68,10 @@ std::vector<tensors::TensorView> ViewFrozen(const ParameterTable& table, const f
 
 Status LoadArena(const tensors::TensorFile& file, const ParameterTable& table, float* arena,
                  const std::string& prefix) {
-  const TensorsByName tensors = IndexByName(file);
+  const FileIndex index(file);
   for (const Parameter& p : table.parameters) {
     TERN_RETURN_IF_ERROR(
-        LoadTensor(tensors, prefix + p.name, {p.shape.begin(), p.shape.end()}, arena + p.offset));
+        LoadTensor(index, prefix + p.name, {p.shape.begin(), p.shape.end()}, arena + p.offset));
   }
   return Ok();
 }
@@ -80,9 +85,9 @@ std::vector<tensors::TensorView> ViewStatistics(const ParameterTable& table, con
 }
 
 Status LoadStatistics(const tensors::TensorFile& file, const ParameterTable& table, float* arena) {
-  const TensorsByName tensors = IndexByName(file);
+  const FileIndex index(file);
   for (const Statistic& s : table.statistics)
-    TERN_RETURN_IF_ERROR(LoadTensor(tensors, s.name, {s.count}, arena + s.offset));
+    TERN_RETURN_IF_ERROR(LoadTensor(index, s.name, {s.count}, arena + s.offset));
   return Ok();
 }
 

@@ -24,7 +24,7 @@ std::string DimsText(const std::vector<uint64_t>& shape) {
 class FileWeights {
  public:
   FileWeights(const tensors::TensorFile& file, const std::vector<std::string>& new_tensors)
-      : new_tensors_(new_tensors) {
+      : file_(file), new_tensors_(new_tensors) {
     for (const tensors::Tensor& tensor : file.tensors) tensors_[tensor.name] = &tensor;
   }
 
@@ -33,7 +33,7 @@ class FileWeights {
     if (MatchesAny(new_tensors_, name)) return Ok();
     const auto found = tensors_.find(name);
     if (found == tensors_.end())
-      return Unfit(name, Cat("is missing; the model's has shape ", DimsText(shape)));
+      return Unfit(name, Cat(file_.WhyMissing(name), "; the model's has shape ", DimsText(shape)));
     const tensors::Tensor& tensor = *found->second;
     if (tensor.shape != shape) {
       return Unfit(
@@ -53,6 +53,7 @@ class FileWeights {
                       kNewTensors, ": [\"", name.substr(0, name.rfind('.')), ".*\"]"));
   }
 
+  const tensors::TensorFile& file_;
   std::map<std::string, const tensors::Tensor*> tensors_;
   const std::vector<std::string>& new_tensors_;
 };

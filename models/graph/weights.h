@@ -20,10 +20,10 @@ struct Weights {
 Weights RandomWeights(const ParameterTable& table, uint64_t seed);
 
 // The tensors of `file`; those whose names match a pattern of `new_tensors` are as in
-// RandomWeights, whatever the file has. Ignores what the file has besides. kBadData if the file
-// lacks another tensor, has another shape for it, or has a value that is not finite; kBadJob if a
-// pattern matches no tensor, or a frozen one. The message names the tensor, both shapes, and what
-// to write.
+// RandomWeights, whatever the file has. Ignores what the file has besides, of whatever type.
+// kBadData if the file lacks another tensor, has another shape or integers for it, or has a value
+// that is not finite; kBadJob if a pattern matches no tensor, or a frozen one. The message names
+// the tensor, both shapes, and what to write.
 Result<Weights> WeightsFromFile(const tensors::TensorFile& file, const ParameterTable& table,
                                 uint64_t seed, const std::vector<std::string>& new_tensors);
 

@@ -58,6 +58,7 @@ reason raises :class:`tern_train.Ended` in every worker, out of ``backward()``, 
 catches it, the script's exit code is Tern's; after a ``with`` statement it is Python's, 1.
 """
 
+import inspect
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -88,6 +89,20 @@ __all__ = [
 ]
 
 
+def _with_defaults(ddp_arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments for DistributedDataParallel, with what ``ddp`` sets by itself.
+
+    New releases of PyTorch warn of broadcast_buffers and refuse it beside forward_sync_buffers, the new name of what it does in
+    forward passes. That they still send rank 0's buffers once at the start does no harm: so does Tern.
+    """
+    names = ("forward_sync_buffers", "broadcast_buffers")
+    known = inspect.signature(DistributedDataParallel.__init__).parameters
+    defaults = {"gradient_as_bucket_view": True}
+    if not any(name in ddp_arguments for name in names):
+        defaults[names[0] if names[0] in known else names[1]] = False
+    return {**defaults, **ddp_arguments}
+
+
 # DistributedDataParallel looks at the annotations, and takes no others.
 def hook(exchange: Exchange, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:  # type: ignore[name-defined]
     """The communication hook, for a DistributedDataParallel that the script makes itself:
@@ -97,7 +112,8 @@ def hook(exchange: Exchange, bucket: dist.GradBucket) -> torch.futures.Future[to
 
     For a DistributedDataParallel whose process group has one process, or is the default group of as many processes
     as the job has workers. In a group of one, with find_unused_parameters or static_graph, also set
-    ``exchange.may_be_unused = True``. In a larger one, ``broadcast_buffers=False``: otherwise rank 0's buffers go to all in
+    ``exchange.may_be_unused = True``. In a larger one, ``forward_sync_buffers=False`` (``broadcast_buffers=False`` where PyTorch
+    has no such argument): otherwise rank 0's buffers go to all in
     each forward pass, in which all must then take part, equally often.
     """
     return exchange.hook(bucket)
@@ -142,7 +158,7 @@ def ddp(
                    them, and goes back to them by itself: see :class:`Exchange`
     ``tern_state``    what ``net.tern.state_dict()`` returned on this rank, from the program's own checkpoint: see :class:`Exchange`
     ``ddp_arguments``    for DistributedDataParallel. If they are not given, ``gradient_as_bucket_view`` is True, which saves a copy
-                   of all gradients, and ``broadcast_buffers`` is False
+                   of all gradients, and ``forward_sync_buffers`` is False (``broadcast_buffers`` where PyTorch has no such argument)
 
     Returns the DistributedDataParallel. Its attribute ``tern`` is the :class:`Exchange`. If the program has no process
     group, one of this process alone is made, so that nothing but Tern travels. Of what is returned, copy the ``module``:
@@ -177,7 +193,7 @@ def ddp(
         goes_back=goes_back,
         tern_state=tern_state,
     )
-    net = DistributedDataParallel(module, **{"gradient_as_bucket_view": True, "broadcast_buffers": False, **ddp_arguments})
+    net = DistributedDataParallel(module, **_with_defaults(ddp_arguments))
     exchange.may_be_unused = net.find_unused_parameters or net.static_graph
     net.register_comm_hook(exchange, hook)
     net.tern = exchange  # type: ignore[assignment]

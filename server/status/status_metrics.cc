@@ -28,10 +28,16 @@ bool TakesPart(const WorkerRow& row) {
 
 }  // namespace
 
-StatusMetrics::StatusMetrics(Registry& registry, uint32_t workers)
+StatusMetrics::StatusMetrics(Registry& registry, uint32_t workers, const pb::Job& job)
     : registry_(registry),
+      first_workers_(job.workers().count()),
+      elasticity_(algorithm::Elasticity::FromJob(job)),
       workers_present_(
           registry.GetGauge("tern_server_workers_present", "Workers that take part now")),
+      workers_needed_(registry.GetGauge(
+          "tern_job_workers_needed",
+          "Workers that the job needs now: to begin and, unless it shrinks, to go on, all; a job "
+          "that shrinks needs workers.min to go on")),
       steps_(registry.GetGauge("tern_job_steps", "Steps that are done")),
       target_steps_(
           registry.GetGauge("tern_job_target_steps", "Steps of the whole job; 0: unknown")),
@@ -40,13 +46,22 @@ StatusMetrics::StatusMetrics(Registry& registry, uint32_t workers)
   for (uint32_t rank = 0; rank < workers; ++rank) {
     of_workers_.push_back(
         {OfRank(registry, "tern_job_worker_lag_steps",
-                "Steps by which the worker is behind the one with the most", rank),
+                "Steps by which the worker is behind the one with the most; 0: it has left, or "
+                "the job goes on without it",
+                rank),
          OfRank(registry, "tern_job_worker_silent_seconds",
-                "Time since the newest message of the worker", rank),
+                "Time since the newest message of the worker; 0: it has left, or the job goes on "
+                "without it",
+                rank),
          OfRank(registry, "tern_job_worker_samples_per_second",
                 "Training samples of the worker, over the last ten seconds", rank),
          BytesOf(registry, "up", rank), BytesOf(registry, "down", rank)});
   }
+}
+
+bool StatusMetrics::IsDoneWithout(const WorkerRow& row) const {
+  if (row.state == "absent" || row.state == "left" || row.state == "done") return true;
+  return elasticity_.shrinks_on_loss() && !TakesPart(row);
 }
 
 void StatusMetrics::Update(const JobStatus& status) {
@@ -58,13 +73,16 @@ void StatusMetrics::Update(const JobStatus& status) {
     const WorkerRow& row = status.workers[rank];
     if (TakesPart(row)) ++num_present;
     OfWorker& of_worker = of_workers_[rank];
-    of_worker.lag_steps.Set(static_cast<double>(row.lag_steps));
-    of_worker.silent_s.Set(row.silent_s.value_or(0));
+    const bool is_without = IsDoneWithout(row);
+    of_worker.lag_steps.Set(is_without ? 0 : static_cast<double>(row.lag_steps));
+    of_worker.silent_s.Set(is_without ? 0 : row.silent_s.value_or(0));
     of_worker.samples_per_s.Set(row.samples_per_s);
     AddNewBytes(row.up_bytes, &of_worker.reported_up_bytes, &of_worker.up);
     AddNewBytes(row.down_bytes, &of_worker.reported_down_bytes, &of_worker.down);
   }
   workers_present_.Set(num_present);
+  const bool needs_all = status.state == "gathering" || !elasticity_.shrinks_on_loss();
+  workers_needed_.Set(needs_all ? first_workers_ : elasticity_.min_workers);
   if (!status.tests.empty()) {
     const TestPoint& test = status.tests.back();
     registry_.GetGauge("tern_job_test_accuracy", "Of the newest evaluation, from 0 to 1")

@@ -4,15 +4,17 @@
 #include <cstdint>
 #include <vector>
 
+#include "common/algorithm/elasticity.h"
 #include "common/base/counters.h"
+#include "proto/job.pb.h"
 #include "server/status/job_status.h"
 
 namespace tern::server {
 
 class StatusMetrics {
  public:
-  // `registry` outlives this object.
-  StatusMetrics(Registry& registry, uint32_t workers);
+  // `registry` outlives this object. One row of metrics for each of the job's `workers` ranks.
+  StatusMetrics(Registry& registry, uint32_t workers, const pb::Job& job);
   // One thread. Metrics of evaluations and checkpoints appear with the first of them.
   void Update(const JobStatus& status);
 
@@ -24,8 +26,14 @@ class StatusMetrics {
     Counter &up, &down;
     uint64_t reported_up_bytes = 0, reported_down_bytes = 0;
   };
+
+  // Whether the job goes on without the worker, or it has finished.
+  bool IsDoneWithout(const WorkerRow& row) const;
+
   Registry& registry_;
-  Gauge &workers_present_, &steps_, &target_steps_, &loss_;
+  const uint32_t first_workers_;  // with which the job begins
+  const algorithm::Elasticity elasticity_;
+  Gauge &workers_present_, &workers_needed_, &steps_, &target_steps_, &loss_;
   std::vector<OfWorker> of_workers_;  // by rank
 };
 

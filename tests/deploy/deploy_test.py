@@ -1,7 +1,8 @@
-"""What systemd's units and the installed tree need, and no systemd is asked about.
+"""What systemd's units and the installed tree need, and no systemd is asked about; and the batch script of Slurm, without Slurm.
 
   deploy_test.py ROOT BUILD
 """
+import os
 import pathlib
 import re
 import subprocess
@@ -10,6 +11,26 @@ import tempfile
 import unittest
 
 ROOT, BUILD = (pathlib.Path(word).resolve() for word in sys.argv[1:3])
+
+# Slurm's programs, in place of which $0 is called. The time limit comes while the lost step of worker 0 is ended.
+SLURM = """#!/bin/sh
+cd "$FAKE" || exit 1
+case ${0##*/} in
+  scontrol) [ "$1" = show ] && echo n0; [ "$1" != requeue ] || { echo requeue >>calls; exit 1; } ;;
+  squeue)
+    [ ! -e asked ] || exit 0
+    touch asked
+    echo '1.1 worker.0'
+    kill -USR1 "$(cat pid)"
+    until [ -e term ]; do sleep 0.05; done ;;
+  scancel) [ "$1" != --signal=TERM ] || touch term ;;
+  srun)
+    echo "$*" | grep -o 'job-name=[a-z.0-9]*' >>calls
+    case $* in *job-name=worker.0*) exit 75 ;; esac
+    until [ -e term ]; do sleep 0.05; done
+    exit 143 ;;
+esac
+"""
 
 
 def settings(role):
@@ -33,6 +54,21 @@ class Deploy(unittest.TestCase):
         self.assertEqual(environment["TMPDIR"], f"/run/{keys['RuntimeDirectory']}")
         # Else the first worker that ends takes the others' folder along.
         self.assertEqual(keys["RuntimeDirectoryPreserve"], "yes")
+
+    def test_the_time_limit_of_slurm_finds_a_daemon_that_is_to_be_started_again(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for name in ("scontrol", "squeue", "scancel", "srun"):
+                program = pathlib.Path(folder) / name
+                program.write_text(SLURM)
+                program.chmod(0o755)
+            environment = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}", "FAKE": folder, "TMPDIR": folder, "SLURM_NTASKS": "2",
+                           "SLURM_JOB_NODELIST": "n0", "SLURM_TASKS_PER_NODE": "2", "SLURM_JOB_ID": "1"}
+            script = f'echo $$ >"$FAKE/pid"; exec bash {ROOT}/deploy/slurm/tern.sbatch job.yaml'
+            run = subprocess.run(["bash", "-c", script], env=environment, capture_output=True, text=True, timeout=60)
+            self.assertEqual(run.returncode, 143, run.stderr)
+            calls = (pathlib.Path(folder) / "calls").read_text().split()
+            self.assertEqual(sorted(calls), ["job-name=server.0", "job-name=worker.0", "requeue"])
+            self.assertEqual([name for name in os.listdir(folder) if name.startswith("tmp.")], [])
 
     def test_what_the_documents_tell_to_copy_is_installed(self):
         files = set(re.findall(r"\((?:\.\./)?deploy/([^)]*\.\w+)\)", (ROOT / "docs/CLUSTERS.md").read_text()))

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/base/text.h"
+#include "setup/setup.h"
 #include "tests/e2e/job_fixture.h"
 
 namespace tern::e2e {
@@ -119,6 +120,23 @@ TEST(Counted, LocalStepsAreThoseWithoutAnExchange) {
   EXPECT_EQ(summary["gradients"], 48);
   EXPECT_EQ(summary["exchanges"], 6);
   EXPECT_EQ(summary["local_steps"], 42);
+}
+
+// What check and forecast take for a round's bytes is what a job receives.
+TEST(Counted, TheDownLinkHasThePulledWeightsOfThePlan) {
+  for (const char* codec : {"fp32", "ternary"}) {
+    SCOPED_TRACE(codec);
+    TestJob job({.workers = 2, .steps = 20});
+    const std::vector<std::string> settings = {"train.algorithm=dcasgd_a",
+                                               Cat("exchange.codec=", codec)};
+    const auto setup = setup::MakeSetup(job.job_file(), settings);
+    ASSERT_TRUE(setup.ok()) << setup.status().message();
+    const protocol::RoundBytes bytes = protocol::CountRoundBytes((*setup)->plan);
+    job.StartAll(ArgumentsFor(settings));
+    job.ExpectAllEnd(0);
+    const auto planned = static_cast<double>(bytes.sum + bytes.pulled) * 2 * 20;
+    EXPECT_NEAR(job.Output("server.0.json")["down_bytes"].get<double>() / planned, 1, 0.15);
+  }
 }
 
 TEST(Counted, EveryPushHasAStalenessWithinTheBoundOfSsp) {

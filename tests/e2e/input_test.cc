@@ -94,6 +94,29 @@ TEST(Data, AFolderWithoutTheFilesIsNamed) {
   EXPECT_THAT(worker.err(), HasSubstr("/does/not/exist"));
 }
 
+// The length of the job is in steps, so that it says nothing of the data.
+TEST(Data, AWorkerWithOtherDataIsRefusedAndOneWithTheSameTakesPart) {
+  TestJob job;
+  const std::string other_dir = job.folder() + "/other";
+  std::filesystem::copy(job.data_dir(), other_dir);
+  const std::string path = other_dir + "/train-labels-idx1-ubyte", labels = ReadFile(path);
+  std::string other_labels = labels;
+  std::swap(other_labels.end()[-1], other_labels.end()[-2]);
+  ASSERT_NE(other_labels, labels);
+  std::ofstream(path, std::ios::binary) << other_labels;
+  job.StartServer(0);
+  job.StartWorker(0);
+  ASSERT_TRUE(job.WaitForLog("server", 0, " is here"));
+  TestProgram& refused = job.StartWorker(1, {"--set", "data.dir=" + other_dir});
+  EXPECT_EQ(refused.Wait(), 76);
+  EXPECT_THAT(refused.err(),
+              HasSubstr("worker 1 has 240 training and 60 test images in 10 classes, worker 0 has "
+                        "as many, but with other class names, labels or sizes"));
+  std::ofstream(path, std::ios::binary) << labels;
+  job.StartWorker(1, {"--set", "data.dir=" + other_dir});
+  job.ExpectAllEnd(0);
+}
+
 // ---- job files
 
 TEST(JobFile, EveryFaultIsNamedAtOnceByBothDaemonsWithExitCode78) {

@@ -134,6 +134,27 @@ INSTANTIATE_TEST_SUITE_P(
         PublishedModel{"name: 'mobilenet'", 1, 28, 10, 3'216'650, "pointwise13_relu", {1024, 1, 1}},
         PublishedModel{"name: 'airbench94'", 3, 32, 10, 1'972'792, "group3.gelu2", {256, 3, 3}}));
 
+// Low and wide images, such as spectrograms, get the network whose weights torchvision has.
+TEST(Models, HaveTheirVariantForSmallImagesOnlyIfBothSidesAreSmall) {
+  for (const char* name : {"vgg_a", "vgg16", "vgg19", "resnet18_v2", "resnet50", "resnet152"}) {
+    pb::Model model;
+    model.set_name(name);
+    const auto num_layers = [&](uint32_t height, uint32_t width) {
+      const auto net = BuildNet(model, MakeImageShape(3, height, width), 10);
+      EXPECT_TRUE(net.ok()) << name << ": " << net.status().message();
+      return net->layers_size();
+    };
+    EXPECT_EQ(num_layers(64, 32), num_layers(64, 64)) << name;
+    EXPECT_NE(num_layers(64, 64), num_layers(224, 224)) << name;
+    EXPECT_EQ(num_layers(64, 300), num_layers(224, 224)) << name;
+    EXPECT_EQ(num_layers(300, 64), num_layers(224, 224)) << name;
+  }
+  pb::Model model;
+  model.set_name("resnet50");
+  EXPECT_EQ(MakeParameterTable(*BuildNet(model, MakeImageShape(3, 64, 300), 1000))->total,
+            25'557'032u);
+}
+
 // With batch norm, every convolution of GoogLeNet is followed by a batch norm, and that by a ReLU.
 TEST(Models, GoogLeNetHasBatchNormsOnConvolutionsIfAsked) {
   pb::Model model;

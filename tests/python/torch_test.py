@@ -202,6 +202,24 @@ class Ways(unittest.TestCase):
         with job() as two:
             two.run("forked_child")
 
+    def test_ddp_names_the_argument_of_buffers_that_this_pytorch_has(self):
+        sys.path.insert(0, str(PYTHON_FOLDER))
+        from tern_train import torch as tern_torch
+
+        class Old:
+            def __init__(self, module, broadcast_buffers=True):
+                pass
+
+        class New:
+            def __init__(self, module, broadcast_buffers=None, forward_sync_buffers=None):
+                pass
+
+        for kind, given, sent in ((Old, {}, {"broadcast_buffers": False}), (New, {}, {"forward_sync_buffers": False}),
+                                  (New, {"forward_sync_buffers": True}, {"forward_sync_buffers": True}),
+                                  (New, {"broadcast_buffers": True}, {"broadcast_buffers": True})):
+            with self.subTest(kind=kind, given=given), mock.patch.object(tern_torch, "DistributedDataParallel", kind):
+                self.assertEqual(tern_torch._with_defaults(given), {"gradient_as_bucket_view": True, **sent})
+
     def test_the_rank_is_that_of_the_process(self):
         sys.path.insert(0, str(PYTHON_FOLDER))
         from tern_train.torch import rank_of_environment

@@ -49,6 +49,7 @@ TEST(DelayCompensation, IsDoneByWorkersUnlessEveryCodecSendsTheGradientItself) {
     const auto job = MakeJob(c);
     ASSERT_TRUE(job.ok()) << job.status().message();
     EXPECT_EQ(protocol::WorkersFormTerm((*job)->job), !c.sends_gradients);
+    EXPECT_EQ((*job)->plan.pulls_first, !c.sends_gradients);
     const auto explicit_job = MakeJob(c, {"train.dcasgd_a.compensation=on_worker"});
     ASSERT_TRUE(explicit_job.ok()) << explicit_job.status().message();
     EXPECT_TRUE(protocol::WorkersFormTerm((*explicit_job)->job));

@@ -138,6 +138,24 @@ def refuses_code(folder):
     return refused
 
 
+def refuses_what_is_no_state_dict():
+    """Whether the script refuses, with a sentence, what is no state dict of real numbers; and finds those of wrapped modules."""
+    weight = torch.ones(2)
+    for state in ([weight], weight, {0: weight}, {"epoch": 3}, {"w": torch.ones(2, dtype=torch.complex64)}):
+        try:
+            torch_to_safetensors.weights_of(state)
+        except SystemExit as refusal:
+            print(refusal)
+        else:
+            print(f"{state} is not refused")
+            return False
+    wrapped = {"module._orig_mod.fc.weight": weight, "module._orig_mod.norm.num_batches_tracked": torch.tensor(3)}
+    compiled_part = {"model": {"block._orig_mod.fc.weight": weight}}
+    names = [list(torch_to_safetensors.weights_of(state)) for state in (wrapped, compiled_part)]
+    print("names without wrappers:", names, flush=True)
+    return names == [["fc.weight"], ["block.fc.weight"]]
+
+
 def main():
     words = sys.argv[1:]
     build = pathlib.Path(words.pop(0)).resolve()
@@ -153,6 +171,8 @@ def main():
     with tempfile.TemporaryDirectory(prefix="tern_export.") as folder:
         if not refuses_code(pathlib.Path(folder)):
             failed.append("a file with code")
+    if not refuses_what_is_no_state_dict():
+        failed.append("what is no state dict")
     for model in (MODELS if words == ["all"] else words or QUICK):
         with tempfile.TemporaryDirectory(prefix="tern_export.") as folder:
             if not export(build, pathlib.Path(folder), model, python):

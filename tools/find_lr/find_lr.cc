@@ -14,6 +14,7 @@
 #include "client/train/curve.h"
 #include "client/train/plot.h"
 #include "common/algorithm/facts.h"
+#include "common/algorithm/rules.h"
 #include "common/base/atomic_file.h"
 #include "common/base/folder_lock.h"
 #include "common/base/signals.h"
@@ -97,6 +98,7 @@ void MakeTestJob(pb::Job* job) {
   for (pb::Schedule::Rule& rule : *train->mutable_schedule()->mutable_rules())
     rule.clear_until_step();
   train->clear_batch_growth();
+  algorithm::DropWarmup(job);
   train->clear_stop_when();
   pb::Evaluation* evaluation = job->mutable_evaluation();
   evaluation->clear_every_steps();

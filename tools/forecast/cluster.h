@@ -72,6 +72,7 @@ struct SimulatedWorker {
   // The state of the compute thread. Times are in seconds. A round is one exchange with the
   // servers.
   uint64_t step = 0;                    // The number of the step, from 1.
+  bool awaits_weights = false;          // The step has pulled the weights, and pushes after that.
   bool awaits_answers = false;          // The step has pushed its gradients and waits for answers.
   std::vector<bool> bucket_is_applied;  // By bucket: whether the servers' answer is in the weights.
   uint64_t open_round = 0;              // The forward pass applies this round's answers; 0: none.

@@ -51,6 +51,12 @@ StepPattern StepPatternOf(const setup::Setup& setup, const Profile& profile) {
   if (pattern.updates_after_answers) pattern.local_s = update_s;
   pattern.applies_by_bucket = facts.applies_by_bucket;
   pattern.waits_in_forward = facts.applies_in_forward;
+  pattern.pulls_first = setup.plan.pulls_first;
+  if (pattern.pulls_first) {
+    pattern.push_time = StepPattern::PushTime::kAfterCompute;
+    // The weights are copied before they are pulled and after the term is formed.
+    pattern.term_s = update_s + 2 * profile.copy_s * static_cast<double>(setup.table.total);
+  }
   return pattern;
 }
 
@@ -72,6 +78,7 @@ class CostAdder {
     chunk->add_s += elements * speed.add_s;
     if (plan_.is_central) {
       chunk->close_s += elements * (profile_.update_s + speeds_.weights_speed.close_s);
+      chunk->pull_s += elements * speeds_.weights_speed.close_s;
       bucket->apply_s +=
           elements * (speeds_.weights_speed.decode_s + (pushes_gradients_ ? 0 : profile_.copy_s));
       return;

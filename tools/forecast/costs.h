@@ -22,6 +22,7 @@ struct ChunkCost {
   double encode_s = 0;           // For a worker to encode the chunk.
   double add_s = 0;              // For the server to add one push.
   double close_s = 0;  // For the server to compute an answer: once a round, or once per push.
+  double pull_s = 0;   // For the server to code the weights that a worker pulls.
 };
 // What one bucket costs, in the same units.
 struct BucketCost {
@@ -52,6 +53,10 @@ struct StepPattern {
   // `updates_after_answers` (OD-SGD), the answers that the step waits for.
   double local_s = 0;
   bool updates_after_answers = false;
+  // Whether a step pulls the weights after its compute, and pushes when it has them. Then it needs
+  // `term_s` seconds of its compute thread to form the term that it adds to the gradient.
+  bool pulls_first = false;
+  double term_s = 0;
 };
 
 struct StepCosts {

@@ -79,6 +79,17 @@ void SimulatedExchange::PushRound(SimulatedWorker* worker, uint64_t round) {
   for (size_t b = first; b < end; ++b) PushBucket(worker, round, b);
 }
 
+void SimulatedExchange::PullWeights(SimulatedWorker* worker, uint64_t round) {
+  for (uint32_t b = 0; b < costs_.buckets.size(); ++b) {
+    const std::vector<ChunkCost>& chunks = costs_.buckets[b].chunks;
+    for (uint32_t c = 0; c < chunks.size(); ++c) {
+      CountPush(worker, round);
+      Contribute(worker, {Kind::kPush, b, c}, {chunks[c].shard, chunks[c].lane + 1},
+                 protocol::Pull{});
+    }
+  }
+}
+
 void SimulatedExchange::PushBucket(SimulatedWorker* worker, uint64_t round, size_t bucket) {
   cluster_.loop().ScheduleAfter(profile_.hop_s, [this, worker, round, bucket] {
     worker->coder_thread.AddTask(costs_.buckets[bucket].prepare_s, [this, worker, round, bucket] {
@@ -139,6 +150,11 @@ void SimulatedExchange::SendContribution(SimulatedWorker* worker, const Cell& ce
   } else {
     contribution = protocol::AtClock{round, std::move(payload)};
   }
+  Contribute(worker, cell, lane, std::move(contribution));
+}
+
+void SimulatedExchange::Contribute(SimulatedWorker* worker, const Cell& cell, LaneRef lane,
+                                   protocol::Contribution contribution) {
   std::vector<Exchange::Outgoing> messages_to_servers;
   ClientOf(worker).exchange.Contribute(cell, lane, std::move(contribution), Now(),
                                        &messages_to_servers);
@@ -189,9 +205,10 @@ void SimulatedExchange::HandleInLane(SimulatedWorker* worker, LaneRef lane,
       SendToWorkers(lane, answers);
       continue;
     }
+    const ChunkCost& cost = costs_.buckets[bucket].chunks[chunk];
     cluster_.server(lane.shard)
         .lane_threads[lane.lane - 1]
-        .AddUrgentTask(costs_.buckets[bucket].chunks[chunk].close_s,
+        .AddUrgentTask(round == kPullRound ? cost.pull_s : cost.close_s,
                        [this, lane, answers] { SendToWorkers(lane, answers); });
   }
 }

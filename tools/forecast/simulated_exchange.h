@@ -33,6 +33,10 @@ class SimulatedExchange {
   // Passes the gradient of a bucket, or of all buckets of the round, to the worker's coder thread.
   void PushBucket(SimulatedWorker* worker, uint64_t round, size_t bucket);
   void PushRound(SimulatedWorker* worker, uint64_t round);
+  // Asks the servers for the weights of all buckets, before the worker pushes this round. Their
+  // answers have the number kPullRound instead of a round's.
+  void PullWeights(SimulatedWorker* worker, uint64_t round);
+  static constexpr uint64_t kPullRound = 0;
   // Returns whether the worker has the answers to all chunks of a bucket.
   bool HasAnswer(SimulatedWorker* worker, uint64_t round, size_t bucket) const;
   // To be called when the worker has applied the answers of this round and of all rounds before.
@@ -64,6 +68,8 @@ class SimulatedExchange {
   void PushChunk(SimulatedWorker* worker, uint64_t round, size_t bucket, size_t chunk);
   void SendContribution(SimulatedWorker* worker, const protocol::Cell& cell, protocol::LaneRef lane,
                         uint64_t round, double bytes);
+  void Contribute(SimulatedWorker* worker, const protocol::Cell& cell, protocol::LaneRef lane,
+                  protocol::Contribution contribution);
   void SendToServers(SimulatedWorker* worker,
                      const std::vector<protocol::Exchange::Outgoing>& messages);
 

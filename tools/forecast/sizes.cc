@@ -56,6 +56,16 @@ pb::Envelope ContributionHeader(const protocol::ExchangePlan& plan, protocol::Ce
   return envelope;
 }
 
+// Returns the header of a worker's request for the weights of a chunk.
+pb::Envelope PullHeader(const protocol::ExchangePlan& plan, protocol::Cell cell) {
+  pb::Envelope envelope = ContributionHeader(plan, cell, false);
+  pb::Contribution::Pull* pull =
+      protocol::MutableContribution(cell.kind, &envelope)->mutable_pull();
+  pull->set_number(kLateRound);
+  pull->mutable_weights();
+  return envelope;
+}
+
 // Returns the header of the message in which the leader of a host sends a sum.
 pb::Envelope HostSumHeader(const protocol::ExchangePlan& plan, protocol::Cell cell, bool has_digest,
                            uint32_t workers_a_host) {
@@ -236,6 +246,10 @@ Result<std::vector<BucketBytes>> SizesOf(const protocol::ExchangePlan& plan,
             WireBytes(HostSumHeader(plan, cell, has_digest, workers_a_host), chunk_sizes.of_host));
       }
       bucket_bytes.sum_bytes.push_back(WireBytes(AnswerHeader(plan, cell), chunk_sizes.down));
+      if (plan.pulls_first) {
+        bucket_bytes.pull_bytes += WireBytes(PullHeader(plan, cell), 0);
+        bucket_bytes.pulled_bytes += bucket_bytes.sum_bytes.back();
+      }
     }
   }
   return sizes_of_buckets;
@@ -244,8 +258,8 @@ Result<std::vector<BucketBytes>> SizesOf(const protocol::ExchangePlan& plan,
 RoundTotals TotalsOf(const std::vector<BucketBytes>& sizes) {
   RoundTotals totals;
   for (const BucketBytes& bucket : sizes) {
-    totals.up += bucket.scale_bytes;
-    totals.down += bucket.scaled_bytes;
+    totals.up += bucket.scale_bytes + bucket.pull_bytes;
+    totals.down += bucket.scaled_bytes + bucket.pulled_bytes;
     for (const double bytes : bucket.push_bytes) totals.up += bytes;
     for (const double bytes : bucket.sum_bytes) totals.down += bytes;
   }

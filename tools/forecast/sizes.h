@@ -15,6 +15,9 @@ struct BucketBytes {
   // The bytes of the messages in which one worker sends its scalers (the multipliers of codes) and
   // gets the shared scalers back. Both are 0 if there are no such messages.
   double scale_bytes = 0, scaled_bytes = 0;
+  // The bytes of the requests with which one worker pulls the weights before it pushes, and of the
+  // answers. Both are 0 if it does not (ExchangePlan::pulls_first).
+  double pull_bytes = 0, pulled_bytes = 0;
   // By chunk: the bytes of the push that one worker sends, and of the answer that it gets.
   std::vector<double> push_bytes, sum_bytes;
   // By chunk: the bytes of the push that a host's leader sends for all workers of the host

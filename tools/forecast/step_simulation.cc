@@ -132,20 +132,40 @@ class StepSimulation {
     ++worker->num_computed_steps;
     worker->compute_thread.AddTask(pattern_.updates_after_answers ? 0 : pattern_.local_s,
                                    [this, worker] {
-                                     const uint64_t step = worker->step;
-                                     if (!HasExchange(step)) return BeginStep(worker);
-                                     if (pattern_.push_time == StepPattern::PushTime::kAfterCompute)
-                                       exchange_.PushRound(worker, RoundOf(step));
-                                     if (pattern_.waits_in_forward) {
-                                       worker->open_round = RoundOf(step);
-                                       return BeginStep(worker);
-                                     }
-                                     worker->awaits_answers = true;
-                                     FinishStep(worker);
+                                     if (!HasExchange(worker->step)) return BeginStep(worker);
+                                     if (!pattern_.pulls_first) return Exchange(worker);
+                                     exchange_.PullWeights(worker, RoundOf(worker->step));
+                                     worker->awaits_weights = true;
                                    });
   }
 
+  // Continues a step that pulls weights before it pushes, if it has them all.
+  void ContinueAfterPull(SimulatedWorker* worker) {
+    if (!worker->awaits_weights) return;
+    double install_s = pattern_.term_s;
+    for (size_t b = 0; b < costs_.buckets.size(); ++b) {
+      if (!exchange_.HasAnswer(worker, SimulatedExchange::kPullRound, b)) return;
+      install_s += costs_.buckets[b].apply_s;
+    }
+    worker->awaits_weights = false;
+    ForgetAnswers(worker, SimulatedExchange::kPullRound);
+    worker->compute_thread.AddTask(install_s, [this, worker] { Exchange(worker); });
+  }
+
+  void Exchange(SimulatedWorker* worker) {
+    const uint64_t round = RoundOf(worker->step);
+    if (pattern_.push_time == StepPattern::PushTime::kAfterCompute)
+      exchange_.PushRound(worker, round);
+    if (pattern_.waits_in_forward) {
+      worker->open_round = round;
+      return BeginStep(worker);
+    }
+    worker->awaits_answers = true;
+    FinishStep(worker);
+  }
+
   void OnAnswer(SimulatedWorker* worker) {
+    ContinueAfterPull(worker);
     FinishStep(worker);
     ContinueForward(worker);
   }

@@ -191,6 +191,7 @@ Result<ProcessSpec> HostMembers::SpecOf(const pb::ToHost::Start& start, uint32_t
     Result<std::string> program = FindProgram("tern_" + role);
     if (!program.ok()) return program.status();
     spec.program = *std::move(program);
+    spec.takes_user_signals = true;
     spec.arguments.insert(
         spec.arguments.end(),
         {"--job", job_file_, "--rank", Cat(start.member().rank()), "--log_dir", log_dir_});

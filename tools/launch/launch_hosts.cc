@@ -169,7 +169,7 @@ Result<pb::Job> PlacedJob(pb::Job job, const Readies& readies, Plan* plan) {
     is_loopback = *are_loopback;
     const Result<std::vector<net::Address>> addresses = ShardAddresses(*plan, readies);
     if (!addresses.ok()) return addresses.status();
-    SetServers(*addresses, &job);
+    TERN_RETURN_IF_ERROR(SetServers(*addresses, &job));
   }
   if (job.security() == pb::Job::loopback && !is_loopback) job.set_security(pb::Job::curve);
   return job;

@@ -1,6 +1,8 @@
 #include "tools/launch/placement.h"
 
 #include <algorithm>
+#include <map>
+#include <utility>
 
 #include "common/base/text.h"
 
@@ -70,9 +72,11 @@ Result<std::vector<size_t>> PlaceShardsByAddress(const pb::Job& job,
   return host_of_shard;
 }
 
-void SetServers(const std::vector<net::Address>& addresses, pb::Job* job) {
+Status SetServers(const std::vector<net::Address>& addresses, pb::Job* job) {
   const auto num_shards = static_cast<int>(addresses.size());
+  const int num_own = job->servers_size();
   const pb::Server last = *job->servers().rbegin();
+  std::map<std::pair<std::string, uint32_t>, int> shard_of_port;
   while (job->servers_size() < num_shards) *job->add_servers() = last;
   while (job->servers_size() > num_shards) job->mutable_servers()->RemoveLast();
   for (int shard = 0; shard < num_shards; ++shard) {
@@ -82,7 +86,17 @@ void SetServers(const std::vector<net::Address>& addresses, pb::Job* job) {
     // It belonged to the job's own loopback address.
     if (!net::IsLoopback(address.host) && net::IsLoopback(server->bind_host()))
       server->clear_bind_host();
+    for (const uint32_t port : server->data_ports()) {
+      const auto [taken, is_new] = shard_of_port.try_emplace({address.host, port}, shard);
+      if (is_new) continue;
+      return Status(Code::kUsage,
+                    Cat("servers[", std::min(shard, num_own - 1), "].data_ports: saw ", port,
+                        " for shard ", shard, " on ", address.host, ", where shard ", taken->second,
+                        " has that port; give each shard data_ports of its own, or none, or "
+                        "--servers with at most as many shards as there are hosts"));
+    }
   }
+  return Ok();
 }
 
 bool HasOwnServers(const pb::Job& job) {

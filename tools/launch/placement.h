@@ -36,8 +36,8 @@ Result<std::vector<size_t>> PlaceShardsByAddress(const pb::Job& job,
 
 // Gives the job a shard for each of these addresses, in place of its own. As with TERN_SERVERS, a
 // shard has the other keys of the job's shard with its number or, where the job has fewer, of its
-// last one.
-void SetServers(const std::vector<net::Address>& addresses, pb::Job* job);
+// last one. kUsage if two shards on one host would have one of data_ports.
+Status SetServers(const std::vector<net::Address>& addresses, pb::Job* job);
 
 // Whether the job says itself where its shards are: not all of its addresses are loopback ones.
 bool HasOwnServers(const pb::Job& job);

@@ -2,12 +2,13 @@
 
 #include <poll.h>
 #include <signal.h>
-#include <unistd.h>
 
 #include <algorithm>
 
+#include "common/base/line_pipe.h"
 #include "common/base/text.h"
 #include "common/net/keys.h"
+#include "setup/report.h"
 #include "tools/run/process.h"
 #include "tools/run/program_output.h"
 
@@ -283,12 +284,20 @@ void RemoteMembers::Handle(const pb::FromHost& message, HostState* host) {
       break;
     }
     case pb::FromHost::kProgress:
-      // Shard 0's own pipe may be full, too; it reports again soon.
-      if (write(progress_fd_, message.progress().data(), message.progress().size()) < 0) break;
+      TakeProgress(message.progress());
       break;
     case pb::FromHost::BODY_NOT_SET:
       break;  // Of a later version.
   }
+}
+
+void RemoteMembers::TakeProgress(const std::string& bytes) {
+  // After a stop (Ctrl-Z) more may come at once than the pipe holds.
+  progress_lines_.Take(bytes, [this](const std::string& line) {
+    const std::optional<setup::ProgressUpdate> update = setup::ParseProgressUpdate(line);
+    const bool has_ended = update.has_value() && update->has_ended;
+    WriteLine(progress_fd_, line, has_ended ? LineValue::kLasting : LineValue::kPassing);
+  });
 }
 
 void RemoteMembers::OnLoss(size_t number, Time now) {

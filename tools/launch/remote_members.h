@@ -16,6 +16,7 @@
 #include "tools/launch/host_connection.h"
 #include "tools/launch/member_keys.h"
 #include "tools/run/member_process.h"
+#include "tools/run/progress_pipe.h"
 
 namespace tern::tools {
 
@@ -71,6 +72,8 @@ class RemoteMembers final : public ProcessStarter {
   Status Reconnect(size_t host);
   void SendStart(const MemberState& member);
   void Handle(const pb::FromHost& message, HostState* host);
+  // Passes the lines of shard 0 on to the pipe.
+  void TakeProgress(const std::string& bytes);
   void GiveUpSilentHosts(Time now);
   void OnLoss(size_t host, Time now);
   // The members whose processes have not ended.
@@ -80,6 +83,7 @@ class RemoteMembers final : public ProcessStarter {
 
   const Ssh ssh_;
   const int progress_fd_;
+  ProgressLines progress_lines_;
   TerminalLine& line_;
   std::vector<HostState> hosts_;
   pb::ToHost job_;

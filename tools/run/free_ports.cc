@@ -30,30 +30,38 @@ bool CanBind(const std::string& host, uint16_t port) {
   return is_bound;
 }
 
-// Whether all metrics ports of the job's daemons are free if metrics.port is `base`.
-bool AreMetricsPortsFree(const pb::Job& job, const std::string& host, uint16_t base) {
+// Whether all metrics ports of the job's daemons are free, and none is of `servers`, if
+// metrics.port is `base`.
+bool AreMetricsPortsFree(const pb::Job& job, const std::string& host, uint16_t base,
+                         const std::set<uint16_t>& servers) {
   pb::Metrics metrics = job.metrics();
   metrics.set_port(base);
+  const auto is_free = [&](uint16_t port) {
+    return !servers.contains(port) && CanBind(host, port);
+  };
   bool are_free = true;
   for (uint32_t s = 0; are_free && s < static_cast<uint32_t>(job.servers_size()); ++s)
-    are_free = CanBind(host, setup::ServerMetricsPort(metrics, s));
+    are_free = is_free(setup::ServerMetricsPort(metrics, s));
   for (uint32_t rank = 0; are_free && rank < algorithm::NumRanks(job); ++rank)
-    are_free = CanBind(host, setup::WorkerMetricsPort(metrics, rank));
+    are_free = is_free(setup::WorkerMetricsPort(metrics, rank));
   return are_free;
 }
 
-// If metrics ports of the job are taken, finds others.
-Status AddMetricsPort(const pb::Job& job, std::set<uint16_t>* taken,
+// If metrics ports of the job are taken, or are among `servers`, the ports of its servers, finds
+// others.
+Status AddMetricsPort(const pb::Job& job, const std::set<uint16_t>& servers,
                       std::vector<std::string>* overrides) {
   if (job.metrics().port() == 0) return Ok();
   const Result<std::vector<std::string>> hosts = net::Resolve(job.metrics().host());
   if (!hosts.ok()) return Ok();  // The daemon that cannot listen says why.
   const std::string& host = hosts->front();
-  if (AreMetricsPortsFree(job, host, static_cast<uint16_t>(job.metrics().port()))) return Ok();
+  if (AreMetricsPortsFree(job, host, static_cast<uint16_t>(job.metrics().port()), servers))
+    return Ok();
+  std::set<uint16_t> taken = servers;
   while (true) {
-    const Result<uint16_t> base = FindFreePort(host, 0, 1, taken);
+    const Result<uint16_t> base = FindFreePort(host, 0, 1, &taken);
     if (!base.ok()) return base.status();
-    if (!AreMetricsPortsFree(job, host, *base)) continue;
+    if (!AreMetricsPortsFree(job, host, *base, servers)) continue;
     overrides->push_back(Cat("metrics.port=", *base));
     return Ok();
   }
@@ -82,7 +90,12 @@ Result<std::vector<std::string>> FreePortOverrides(const pb::Job& job) {
   for (int server = 0; server < job.servers_size(); ++server) {
     const Result<net::Address> address = net::ParseAddress(job.servers(server).address());
     if (!address.ok()) return address.status();
-    if (!net::IsLoopback(address->host)) continue;
+    if (!net::IsLoopback(address->host)) {
+      taken_ports.insert(address->port);
+      for (const uint32_t port : job.servers(server).data_ports())
+        taken_ports.insert(static_cast<uint16_t>(port));
+      continue;
+    }
     const Result<std::vector<std::string>> hosts = net::Resolve(address->host);
     if (!hosts.ok()) return hosts.status();
     const Result<uint16_t> port = FindFreePort(hosts->front(), 0, 1, &taken_ports);
@@ -92,7 +105,7 @@ Result<std::vector<std::string>> FreePortOverrides(const pb::Job& job) {
     if (job.servers(server).data_ports_size() > 0)
       overrides.push_back(Cat("servers.", server, ".data_ports=[]"));
   }
-  TERN_RETURN_IF_ERROR(AddMetricsPort(job, &taken_ports, &overrides).Within("--free_ports"));
+  TERN_RETURN_IF_ERROR(AddMetricsPort(job, taken_ports, &overrides).Within("--free_ports"));
   return overrides;
 }
 

@@ -21,8 +21,8 @@ Result<uint16_t> FindFreePort(const std::string& host, uint32_t searcher, uint32
 
 // Finds a free port for every server of `job` with a loopback address. Returns overrides of the job
 // ("servers.0.address=127.0.0.1:23456") that set these ports, and that let the system choose the
-// servers' data ports; if a daemon's metrics port is taken, metrics.port, too. kAddress if no port
-// is free.
+// servers' data ports; if a daemon's metrics port is taken or is a server's, metrics.port, too.
+// kAddress if no port is free.
 Result<std::vector<std::string>> FreePortOverrides(const pb::Job& job);
 
 }  // namespace tern::tools

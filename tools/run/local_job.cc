@@ -34,6 +34,16 @@ Time ExitTime(const LocalJob& local) {
   return local.setup->timings.dead_after + std::chrono::seconds(2);
 }
 
+// Warns of a job that has ended well, but whose last report found no room in the pipe.
+void WarnIfFiguresAreOld(const LocalJob& local, const Supervisor& supervisor,
+                         setup::Screen* screen) {
+  const auto newest = setup::ParseProgressUpdate(supervisor.newest_progress());
+  if (!supervisor.verdict().ok() || (newest.has_value() && newest->has_ended)) return;
+  screen->PrintLine(Cat("warning: server 0 ended well, but its last report did not arrive; these ",
+                        "figures are older, and its own are in ", local.job().output_dir(),
+                        "/server.0.json"));
+}
+
 Status ReportResult(const LocalJob& local, const Supervisor& supervisor,
                     const setup::RunResult& run_result, Time run_begin, setup::Screen* screen) {
   const Status verdict = supervisor.verdict();
@@ -49,6 +59,7 @@ Status ReportResult(const LocalJob& local, const Supervisor& supervisor,
   if (std::filesystem::exists(local.log_dir, error))
     places.push_back("logs are in " + local.log_dir);
   if (written_summary.status.ok()) places.push_back("the summary is in " + written_summary.path);
+  WarnIfFiguresAreOld(local, supervisor, screen);
   screen->PrintLine(summary_table + Join(places));
   if (verdict.ok() && written_summary.status.ok() && !local.what_next.empty())
     screen->PrintLine(local.what_next);
@@ -108,6 +119,7 @@ Result<ProcessSpec> DaemonSpec(const LocalJob& local, const std::string& role, u
   if (!program.ok()) return program.status();
   ProcessSpec spec = SpecOf(local.log_dir, role, rank);
   spec.program = *std::move(program);
+  spec.takes_user_signals = true;
   spec.arguments = {"--job", local.job_file, "--rank", Cat(rank), "--log_dir", local.log_dir};
   for (const std::string& key_value : local.overrides)
     spec.arguments.insert(spec.arguments.end(), {"--set", key_value});

@@ -34,6 +34,9 @@ struct ProcessSpec {
   // Whether this is a program of the user's, which may be a shell that starts others: signals go to
   // its whole process group, and what it leaves in there ends with it.
   bool is_users_program = false;
+  // Whether this is a program of Tern's that takes SIGUSR1 and SIGUSR2: they wait until it does,
+  // and do not end it while it starts.
+  bool takes_user_signals = false;
 };
 
 // How a process ended.

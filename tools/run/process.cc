@@ -105,6 +105,7 @@ struct Child {
   int in_fd, out_fd, err_fd, error_pipe;
   const int* inherited_fds;
   size_t num_inherited;
+  bool takes_user_signals;
   pid_t parent;
 };
 
@@ -134,6 +135,7 @@ bool KeepOnlyInheritedFds(const Child& child) {
                         dup2(child.out_fd, STDOUT_FILENO) >= 0 &&
                         dup2(child.err_fd, STDERR_FILENO) >= 0 && KeepOnlyInheritedFds(child);
   StopSignals::Unblock();
+  if (child.takes_user_signals) StopSignals::KeepUserSignals();
   if (is_ready) execve(child.arguments[0], child.arguments, child.environment);
   const int error = errno;
   if (write(child.error_pipe, &error, sizeof error) < 0) _exit(126);
@@ -224,6 +226,7 @@ Result<std::unique_ptr<Process>> Process::Start(const ProcessSpec& spec) {
                     error_writer.get(),
                     spec.inherited_fds.data(),
                     spec.inherited_fds.size(),
+                    spec.takes_user_signals,
                     getpid()};
   const pid_t pid = fork();
   if (pid == 0) ExecChild(child);

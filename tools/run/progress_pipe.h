@@ -10,6 +10,7 @@
 #include <cstring>
 #include <functional>
 #include <string>
+#include <string_view>
 
 #include "common/base/status.h"
 #include "common/base/text.h"
@@ -23,7 +24,8 @@ class ProgressPipe {
       status_ = Status(Code::kInternal, Cat("cannot create a pipe: ", std::strerror(errno)));
       return;
     }
-    // A pipe of this size holds minutes of progress while this process is stopped (Ctrl-Z).
+    // A quarter of this holds some minutes of progress while this process is stopped (Ctrl-Z), and
+    // the rest is for the end (common/base/line_pipe.h).
     fcntl(pipe_fds_[1], F_SETPIPE_SZ, 1 << 20);
   }
   ~ProgressPipe() {
@@ -50,14 +52,17 @@ class ProgressLines {
   // Reads what is there now, and calls `take` with each line that is whole.
   void Read(int fd, const std::function<void(const std::string& line)>& take) {
     std::array<char, 16384> bytes;
-    for (ssize_t num_read = 0; (num_read = read(fd, bytes.data(), bytes.size())) > 0;) {
-      partial_.append(bytes.data(), static_cast<size_t>(num_read));
-      for (size_t end = 0; (end = partial_.find('\n')) != std::string::npos;
-           partial_.erase(0, end + 1)) {
-        take(partial_.substr(0, end));
-      }
-      if (partial_.size() > kMaxLineBytes) partial_.clear();
+    for (ssize_t num_read = 0; (num_read = read(fd, bytes.data(), bytes.size())) > 0;)
+      Take({bytes.data(), static_cast<size_t>(num_read)}, take);
+  }
+  // The same with bytes that somebody else has read.
+  void Take(std::string_view bytes, const std::function<void(const std::string& line)>& take) {
+    partial_ += bytes;
+    for (size_t end = 0; (end = partial_.find('\n')) != std::string::npos;
+         partial_.erase(0, end + 1)) {
+      take(partial_.substr(0, end));
     }
+    if (partial_.size() > kMaxLineBytes) partial_.clear();
   }
 
  private:

@@ -17,6 +17,7 @@
 #include "setup/screen.h"
 #include "setup/setup.h"
 #include "tools/commands.h"
+#include "tools/doctor/ports.h"
 #include "tools/run/free_ports.h"
 #include "tools/run/job_trace.h"
 #include "tools/run/local_job.h"
@@ -57,6 +58,15 @@ std::string WhatNext(const LocalJob& local, bool has_overrides) {
              " IMAGE --weights ", weights, "\n  open them in PyTorch:       docs/NETWORKS.md");
 }
 
+// Refuses a job of which two daemons, all on this machine, have one port.
+Status CheckPortsOf(const LocalJob& local) {
+  const pb::Job& job = local.job();
+  Members members;
+  for (int s = 0; s < job.servers_size(); ++s) members.servers.push_back(static_cast<uint32_t>(s));
+  for (uint32_t rank = 0; rank < job.workers().count(); ++rank) members.workers.push_back(rank);
+  return CheckPortsDiffer(job, members).Within(local.job_file);
+}
+
 Result<RunPlan> MakeRunPlan(const Arguments& arguments) {
   const Result<uint32_t> max_restarts = arguments.NumberValue("restarts", 1'000'000);
   if (!max_restarts.ok()) return max_restarts.status();
@@ -82,6 +92,7 @@ Result<RunPlan> MakeRunPlan(const Arguments& arguments) {
   TERN_RETURN_IF_ERROR(setup::ReadGivenWeights(setup->get()));
   (*setup)->given_weights.reset();  // Only the daemons need the weights.
   local.setup = std::move(*setup);
+  TERN_RETURN_IF_ERROR(CheckPortsOf(local));
   auto fail_arguments = ReadMemberFailpoints(arguments.AllValues("fail"),
                                              static_cast<uint32_t>(local.job().servers_size()),
                                              local.job().workers().count());

@@ -5,6 +5,8 @@
 #include <array>
 #include <optional>
 
+#include "setup/environment.h"
+
 namespace tern::tools {
 
 Result<Exit> RunToEnd(const std::string& job_file, const std::string& folder,
@@ -14,8 +16,10 @@ Result<Exit> RunToEnd(const std::string& job_file, const std::string& folder,
   ProcessSpec spec;
   spec.name = "tern run " + job_file;
   spec.program = *program;
+  spec.takes_user_signals = true;
   // Nobody joins such a run from elsewhere, and several sweeps may run at once.
   spec.arguments = {"run", job_file, "--free_ports"};
+  spec.set_environment = setup::WithoutPlace();  // Else it would win over the job file.
   spec.stdout_path = folder + "/run.stdout";
   spec.stderr_path = folder + "/run.stderr";
   const auto process = Process::Start(spec);

@@ -9,7 +9,8 @@
 
 namespace tern::tools {
 
-// Runs the job of the file until it ends, and returns how `tern run` ended. Its output is in
+// Runs the job of the file, which has all keys, until it ends, and returns how `tern run` ended.
+// TERN_OUTPUT_DIR and the like do not count for it (setup/environment.h). Its output is in
 // FOLDER/run.stdout and run.stderr. Passes a stop signal on to it; the caller asks `stop_signals`
 // whether there was one. Call it on the main thread (Process).
 Result<Exit> RunToEnd(const std::string& job_file, const std::string& folder,

@@ -14,6 +14,8 @@
 
 #include "client/train/algorithms.h"
 #include "client/train/local_point.h"
+#include "common/algorithm/rules.h"
+#include "common/base/logging.h"
 
 namespace tern::client {
 
@@ -23,7 +25,7 @@ uint64_t WarmupSteps(const pb::Odsgd& settings, uint64_t steps_per_epoch) {
   if (settings.has_warmup_epochs())
     return static_cast<uint64_t>(
         std::llround(settings.warmup_epochs() * static_cast<double>(steps_per_epoch)));
-  return settings.has_warmup_steps() ? settings.warmup_steps() : 200;
+  return settings.warmup_steps();
 }
 
 class Odsgd : public Algorithm {
@@ -32,7 +34,12 @@ class Odsgd : public Algorithm {
       : Algorithm(context),
         warmup_steps_(WarmupSteps(context_.setup.job.train().odsgd(), context.steps_per_epoch)),
         open_round_(MakeOpenRound()),
-        local_point_(context_.setup, context_.replica) {}
+        local_point_(context_.setup, context_.replica) {
+    const pb::Job& job = context_.setup.job;
+    const std::string warning = algorithm::WarningOfAlgorithm(job, context_.steps_per_epoch);
+    // Else every daemon has logged it as a warning of the job.
+    if (!warning.empty() && algorithm::WarningOfAlgorithm(job).empty()) LOG(WARNING) << warning;
+  }
 
   // A worker that returns to the job starts with w' = W.
   Status Begin(uint64_t applied) override {

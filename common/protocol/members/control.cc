@@ -106,6 +106,17 @@ Status CheckHello(const pb::Hello& hello, const pb::Hello& expected,
   return Ok();
 }
 
+std::string DataDifference(const pb::Hello& hello, const pb::Hello& other) {
+  const bool fits = hello.data_digest() == 0 || other.data_digest() == 0 ||
+                    hello.data_digest() == other.data_digest();
+  if (fits) return "";
+  const bool texts_differ = hello.data_text() != other.data_text();
+  return Cat(
+      "worker ", hello.rank(), " has ", hello.data_text(), ", worker ", other.rank(), " has ",
+      texts_differ ? other.data_text() : "as many, but with other class names, labels or sizes",
+      "; give all workers the same data");
+}
+
 RoundLane::Options ControlLaneOptions(const ControlOptions& options) {
   RoundLane::Options lane_options;
   lane_options.workers = options.workers;

@@ -137,6 +137,10 @@ inline constexpr uint64_t kMaxCount = uint64_t{1} << 62;
 Status CheckHello(const pb::Hello& hello, const pb::Hello& expected,
                   const std::vector<std::string>& keys = {}, std::string* for_log = nullptr);
 
+// How the data of the worker that says this hello differ from those of another, and what to do; ""
+// if they have the same digest, or one has none.
+std::string DataDifference(const pb::Hello& hello, const pb::Hello& other);
+
 // The options of the control lane that are the same in a Coordinator and in a Follower.
 RoundLane::Options ControlLaneOptions(const ControlOptions& options);
 

@@ -289,6 +289,7 @@ Result<ExchangePlan> ExchangePlan::Make(const pb::Job& job, const std::vector<Te
   TERN_RETURN_IF_ERROR(CheckNumParts(plan));
   const algorithm::Facts facts = algorithm::FactsOf(job);
   plan.has_rounds = facts.has_rounds;
+  plan.pulls_first = facts.has_term && WorkersFormTerm(job);
   plan.sums_on_hosts = job.exchange().host_sum();
   if (job.exchange().scaler() == pb::Exchange::previous) plan.scaler_age_rounds = facts.window;
   plan.scaler_margin = static_cast<float>(job.exchange().scaler_margin());
@@ -342,6 +343,7 @@ RoundBytes CountRoundBytes(const ExchangePlan& plan) {
     for (const Chunk& chunk : bucket.chunks) {
       bytes.push += chunk.max_push_bytes;
       bytes.sum += chunk.max_sum_bytes;
+      if (plan.pulls_first) bytes.pulled += chunk.max_sum_bytes;
       bytes.largest_payload = std::max(bytes.largest_payload, LargestPayload(plan, chunk));
     }
   }

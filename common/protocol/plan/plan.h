@@ -58,6 +58,9 @@ struct ExchangePlan {
   // If servers hold the parameters: the codec of the weights, or changes of weights, that servers
   // send to workers. It codes the values of one sender, not a sum over workers.
   const codec::Codec* pull_codec = nullptr;
+  // Whether a worker pulls the weights before it pushes (WorkersFormTerm), besides those that
+  // answer its push: then it gets them twice a round.
+  bool pulls_first = false;
   std::vector<Bucket> buckets;
   uint64_t digest = 0;
   // Figures are the metrics that workers exchange. `num_statistics`: how many floats the running
@@ -100,6 +103,7 @@ struct ExchangePlan {
 struct RoundBytes {
   uint64_t push = 0;     // upper bound of the bytes that one worker pushes
   uint64_t sum = 0;      // upper bound of the bytes that one worker gets as answers to its pushes
+  uint64_t pulled = 0;   // upper bound of the bytes that it pulls before it pushes
   uint64_t scalers = 0;  // bytes of the scalers that one worker sends; it receives as many
   uint64_t largest_payload = 0;  // upper bound of the bytes of one push or one answer
 };

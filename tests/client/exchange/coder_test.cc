@@ -404,6 +404,19 @@ TEST(Coder, NamesTensorRoundAndWorkerOfAGradientThatIsNotFinite) {
   for (const char* expected : {"scores.weight", "round 9", "worker 1"}) {
     EXPECT_NE(status.message().find(expected), std::string::npos) << status.message();
   }
+  EXPECT_EQ(status.message().find("outer"), std::string::npos) << status.message();
+}
+
+TEST(Coder, NamesTheOuterRateOfAChangeThatIsNotFinite) {
+  const auto job = SmallJob({"train.algorithm=pqasgd", "train.pqasgd.outer.learning_rate=0.7"});
+  TestWorker worker(*job, 0);
+  worker.replica->gradients()[0] = std::numeric_limits<float>::infinity();
+  worker.coder.Push(1, 0, worker.replica->gradients());
+  const auto event = worker.events.Pop();
+  const std::string sentence = std::get<Ended>(*event).status.message();
+  EXPECT_NE(sentence.find("lower the learning rate, or train.pqasgd.outer.learning_rate"),
+            std::string::npos)
+      << sentence;
 }
 
 TEST(RoundApplier, RefusesASumOfTheWrongSize) {

@@ -294,12 +294,20 @@ TEST(Facts, HaveAnOuterOptimizerOnlyIfTheJobHasItsSection) {
   }
 }
 
+TEST(Facts, OnlyDelayCompensationIsATerm) {
+  for (const char* name : {"ssgd", "odsgd", "asgd", "ssp", "softsync", "easgd_async"}) {
+    const pb::Job job = MakeJob(name);
+    EXPECT_FALSE(FactsOf(job).has_term) << name;
+  }
+}
+
 // The term is the delay compensation that DC-ASGD adds to a gradient. By default the servers
 // compute the term if all codecs send values (the argument of WorkersFormTerm), else the workers.
 // A job can override this.
 TEST(Facts, LetTheCodecsDecideWhoFormsTheTermByDefault) {
   for (const char* name : {"dcasgd_c", "dcasgd_a"}) {
     pb::Job job = MakeJob(name);
+    EXPECT_TRUE(FactsOf(job).has_term);
     EXPECT_FALSE(FactsOf(job).WorkersFormTerm(true));
     EXPECT_TRUE(FactsOf(job).WorkersFormTerm(false));
     for (const bool on_worker : {false, true}) {

@@ -4,6 +4,8 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -69,6 +71,33 @@ TEST_F(LoggingDeathTest, WritesOneFilePerRankAndWarningsToStderr) {
                                         ::testing::StartsWith("tern_worker.worker.1."))));
   EXPECT_THAT(ReadFile(LogFiles()[0]),
               AllOf(HasSubstr("all is well once"), HasSubstr("beware once")));
+}
+
+// The limit of the size of files ends the file in the middle of the second line.
+[[noreturn]] void LogBeyondALimit(const std::string& dir) {
+  signal(SIGXFSZ, SIG_IGN);
+  if (!InitLogging(OptionsIn(dir)).ok()) _exit(1);
+  const auto entry = std::filesystem::directory_iterator(dir);
+  rlimit limit{};
+  getrlimit(RLIMIT_FSIZE, &limit);
+  rlimit full = limit;
+  full.rlim_cur = std::filesystem::file_size(entry->path()) + 150;
+  setrlimit(RLIMIT_FSIZE, &full);
+  LOG(INFO) << "cut off " << std::string(200, 'x');
+  LOG(INFO) << "lost";
+  setrlimit(RLIMIT_FSIZE, &limit);
+  LOG(INFO) << "there is room again";
+  _exit(0);
+}
+
+TEST_F(LoggingDeathTest, ALineAfterOneThatWasCutOffIsALineOfItsOwn) {
+  EXPECT_EXIT(LogBeyondALimit(dir_), ExitedWithCode(0), "");
+  std::istringstream log(ReadFile(LogFiles().at(0)));
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(log, line);) lines.push_back(line);
+  ASSERT_EQ(lines.size(), 3u);
+  EXPECT_THAT(lines[1], ::testing::EndsWith("x"));
+  EXPECT_THAT(lines[2], AllOf(::testing::StartsWith("I"), HasSubstr("there is room again")));
 }
 
 [[noreturn]] void LogNormalEvents(const std::string& dir) {

@@ -52,6 +52,23 @@ TEST(IgnoredKeys, AreNoneInAJobThatReadsThem) {
               IsEmpty());
 }
 
+// The step after the warm-up is ssgd's, too.
+TEST(IgnoredKeys, IncludeAnAlgorithmThatTheJobIsTooShortFor) {
+  const auto warnings = [](const std::string& length, const std::string& odsgd) {
+    return WarningsWith({"train.algorithm=odsgd", length, "train.odsgd=" + odsgd});
+  };
+  EXPECT_THAT(warnings("train.steps=201", "{}"),
+              ElementsAre("train.odsgd.warmup_steps is 200, and the job has 201 steps: every step "
+                          "is one of ssgd"));
+  EXPECT_THAT(warnings("train.steps=202", "{}"), IsEmpty());
+  EXPECT_THAT(warnings("train.steps=10", "{warmup_steps: 3}"), IsEmpty());
+  EXPECT_THAT(warnings("train.steps=10", "{warmup_steps: 9}"), ElementsAre(HasSubstr("of ssgd")));
+  EXPECT_THAT(WarningsWith({"train.algorithm=odsgd", "train.steps=null", "train.epochs=2",
+                            "train.odsgd.warmup_epochs=2"}),
+              ElementsAre(HasSubstr("warmup_epochs is 2, and the job has 2 epochs")));
+  EXPECT_THAT(WarningsWith({"train.steps=10"}), IsEmpty());
+}
+
 // The key that decides may have its default.
 TEST(IgnoredKeys, DependOnDefaults) {
   EXPECT_THAT(WarningsWith({"train.optimizer.beta1=0.5"}),

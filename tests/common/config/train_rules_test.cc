@@ -39,6 +39,7 @@ TEST_P(TrainRule, IsHeld) {
 
 constexpr const char* kFp32 = "exchange: {codec: fp32}\n";
 constexpr const char* kSharedScalers = "exchange: {scaler: shared}\n";
+constexpr const char* kTernary = "exchange: {codec: ternary}\n";
 constexpr const char* kPerWorkerScalers = "exchange: {scaler: per_worker}\n";
 
 INSTANTIATE_TEST_SUITE_P(
@@ -213,6 +214,9 @@ INSTANTIATE_TEST_SUITE_P(
                  "exchange.clip: saw official with algorithm: pqasgd and codec qsgd_shared"},
         RuleCase{"algorithm: psgd", kSharedNorms,
                  "exchange.codec: saw qsgd_shared with algorithm: psgd; allowed: one of fp32"},
+        RuleCase{"algorithm: easgd_async", kSharedNorms,
+                 "exchange.codec: saw qsgd_shared with algorithm: easgd_async; allowed: one of "
+                 "fp32, fp16, bf16, because easgd_async pushes the parameters themselves"},
         RuleCase{"parameters: central", "exchange: {codec: fp32, pull_codec: qsgd_shared}\n",
                  "exchange.pull_codec: saw qsgd_shared with pull: weights"},
         RuleCase{"parameters: central",
@@ -337,7 +341,7 @@ INSTANTIATE_TEST_SUITE_P(
     Dcasgd, TrainRule,
     ::testing::Values(
         RuleCase{
-            "algorithm: dcasgd_a\ndcasgd_a: {compensation: on_server}", kPerWorkerScalers,
+            "algorithm: dcasgd_a\ndcasgd_a: {compensation: on_server}", kTernary,
             "train.dcasgd_a.compensation: saw on_server with codec ternary; allowed: on_worker, "
             "because "
             "the term needs the square of the gradient, which a server cannot compute from "
@@ -359,9 +363,9 @@ INSTANTIATE_TEST_SUITE_P(
             "allowed: on_worker"},
         RuleCase{"algorithm: dcasgd_c\ndcasgd_c: {compensation: on_server}",
                  "exchange: {codec: fp32, error_feedback: true}\n", ""},
-        RuleCase{"algorithm: dcasgd_c\ndcasgd_c: {compensation: on_worker}", kPerWorkerScalers, ""},
+        RuleCase{"algorithm: dcasgd_c\ndcasgd_c: {compensation: on_worker}", kTernary, ""},
         RuleCase{"algorithm: dcasgd_c\ndcasgd_c: {compensation: on_server}", kFp32, ""},
-        RuleCase{"algorithm: dcasgd_c", kPerWorkerScalers, ""},
+        RuleCase{"algorithm: dcasgd_c", kTernary, ""},
         RuleCase{"algorithm: dcasgd_c\noptimizer: {name: momentum}", kFp32, ""},
         RuleCase{"algorithm: dcasgd_c\ndcasgd_c: {rho: 0.9}", kFp32,
                  "train.dcasgd_c.rho: saw 0.9; allowed: nothing, because only dcasgd_a has a mean "
@@ -370,7 +374,7 @@ INSTANTIATE_TEST_SUITE_P(
                  "train.dcasgd_c.mean_square_scope: saw global; allowed: nothing"},
         RuleCase{"algorithm: dcasgd_a\ndcasgd_a: {rho: 0.9, mean_square_scope: global}", kFp32, ""},
         RuleCase{
-            "algorithm: dcasgd_a\ndcasgd_a: {mean_square_scope: global}", kPerWorkerScalers,
+            "algorithm: dcasgd_a\ndcasgd_a: {mean_square_scope: global}", kTernary,
             "13:33: train.dcasgd_a.mean_square_scope: saw global with codec ternary; allowed: "
             "worker, because the workers form the term, each with the mean square of its own "
             "gradients; or push with one of fp32, fp16, bf16 without error_feedback, and leave "
@@ -385,13 +389,12 @@ INSTANTIATE_TEST_SUITE_P(
                  "exchange: {codec: fp16, error_feedback: true}\n",
                  "train.dcasgd_a.mean_square_scope: saw global with codec fp16 and error_feedback: "
                  "true"},
-        RuleCase{"algorithm: dcasgd_a\ndcasgd_a: {mean_square_scope: worker}", kPerWorkerScalers,
-                 ""},
+        RuleCase{"algorithm: dcasgd_a\ndcasgd_a: {mean_square_scope: worker}", kTernary, ""},
         // If the job asks servers to compute the compensation term, the error names that key, and
         // not mean_square_scope.
         RuleCase{
             "algorithm: dcasgd_a\ndcasgd_a: {mean_square_scope: global, compensation: on_server}",
-            kPerWorkerScalers, "train.dcasgd_a.compensation: saw on_server with codec ternary"}));
+            kTernary, "train.dcasgd_a.compensation: saw on_server with codec ternary"}));
 
 INSTANTIATE_TEST_SUITE_P(
     OptimizerAndSchedule, TrainRule,
@@ -551,6 +554,21 @@ TEST(TrainRules, FillInTheFactorOfDelayCompensation) {
   EXPECT_EQ(train_with(odsgd + "dcasgd_a}}").odsgd().local().lambda(), 2);
   EXPECT_EQ(train_with(odsgd + "dcasgd_a, lambda: 0}}").odsgd().local().lambda(), 0);
   EXPECT_FALSE(train_with(odsgd + "sgd}}").odsgd().local().has_lambda());
+  EXPECT_EQ(train_with(odsgd + "sgd}}").odsgd().warmup_steps(), 200u);
+}
+
+// Codes that are not the gradient make the workers form the term, which costs a second pull.
+TEST(TrainRules, FillInFp32WhereCodesMakeWorkersPullTwice) {
+  const auto codec_with = [](const std::string& algorithm, const std::string& exchange) {
+    const auto job = Parse(SmallJob() + "  algorithm: " + algorithm + "\n" + exchange);
+    EXPECT_TRUE(job.ok()) << job.status().message();
+    return job->exchange().codec();
+  };
+  for (const char* algorithm : {"dcasgd_c", "dcasgd_a", "psgd"})
+    EXPECT_EQ(codec_with(algorithm, ""), "fp32") << algorithm;
+  for (const char* algorithm : {"ssgd", "odsgd", "asgd", "ssp", "softsync"})
+    EXPECT_EQ(codec_with(algorithm, ""), "ternary") << algorithm;
+  EXPECT_EQ(codec_with("dcasgd_a", kTernary), "ternary");
 }
 
 // The printed job must be valid again, so keys that do not apply are not filled in.
@@ -567,10 +585,9 @@ TEST(TrainRules, AcceptThePrintedJob) {
 }
 
 TEST(TrainRules, ReportAllFaults) {
-  EXPECT_THAT(FaultsOf(SmallJob() +
-                       "  algorithm: dcasgd_a\n  parameters: localized\n"
-                       "  dcasgd_a: {compensation: on_server}\n" +
-                       kSharedScalers),
+  EXPECT_THAT(FaultsOf(SmallJob() + "  algorithm: dcasgd_a\n  parameters: localized\n"
+                                    "  dcasgd_a: {compensation: on_server}\n"
+                                    "exchange: {scaler: shared, codec: ternary}\n"),
               ElementsAre(HasSubstr("13:15: train.parameters"),
                           HasSubstr("14:28: train.dcasgd_a.compensation"),
                           HasSubstr("15:20: exchange.scaler")));

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 
 #include "tests/limited_memory.h"
 
@@ -113,8 +114,9 @@ TEST(Safetensors, RefusesInconsistentHeaders) {
     return RefusalOrAccepted(FileWithHeader("{\"a\":{" + fields + "}}", 8));
   };
   EXPECT_EQ(decode_entry(R"("dtype":"F32","shape":[2],"data_offsets":[0,8])"), "accepted");
-  EXPECT_THAT(decode_entry(R"("dtype":"F16","shape":[4],"data_offsets":[0,8])"),
-              HasSubstr("tensor \"a\" has dtype F16; only F32"));
+  EXPECT_EQ(decode_entry(R"("dtype":"F16","shape":[4],"data_offsets":[0,8])"), "accepted");
+  EXPECT_THAT(decode_entry(R"("dtype":"F16","shape":[2],"data_offsets":[0,8])"),
+              HasSubstr("data_offsets span 8 bytes, its shape needs 4"));
   EXPECT_THAT(decode_entry(R"("shape":[2],"data_offsets":[0,8])"), HasSubstr("has no dtype"));
   EXPECT_THAT(decode_entry(R"("dtype":"F32","shape":[3],"data_offsets":[0,8])"),
               HasSubstr("data_offsets span 8 bytes, its shape needs 12"));
@@ -140,6 +142,58 @@ TEST(Safetensors, RefusesInconsistentHeaders) {
               HasSubstr("more than 2^63"));
   EXPECT_THAT(decode_entry(R"("dtype":"F32","shape":[2],"data_offsets":[0,8],"dtype":"F32")"),
               HasSubstr("\"dtype\" twice"));
+}
+
+// A file with one tensor of that type, which these values, as they are in memory, make up.
+template <typename Stored>
+std::string FileOfType(const std::string& dtype, const std::vector<Stored>& stored) {
+  const size_t num_bytes = stored.size() * sizeof(Stored);
+  const std::string count = std::to_string(stored.size());
+  std::string bytes =
+      FileWithHeader("{\"a\":{\"dtype\":\"" + dtype + "\",\"shape\":[" + count +
+                         "],\"data_offsets\":[0," + std::to_string(num_bytes) + "]}}",
+                     num_bytes);
+  std::memcpy(bytes.data() + bytes.size() - num_bytes, stored.data(), num_bytes);
+  return bytes;
+}
+
+template <typename Stored>
+std::vector<float> ReadAs(const std::string& dtype, const std::vector<Stored>& stored) {
+  const auto file = DecodeSafetensors(FileOfType(dtype, stored));
+  EXPECT_TRUE(file.ok()) << file.status().message();
+  return file->tensors.at(0).values;
+}
+
+TEST(Safetensors, ReadsOtherFloatsAsFloat32) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  EXPECT_THAT(ReadAs<uint16_t>("F16", {0x0000, 0x8000, 0x0001, 0x83ff, 0x0400, 0x3c00, 0xc100,
+                                       0x7bff, 0x7c00, 0xfc00}),
+              ElementsAre(0.f, -0.f, 0x1p-24f, -1023 * 0x1p-24f, 0x1p-14f, 1.f, -2.5f, 65504.f,
+                          infinity, -infinity));
+  EXPECT_TRUE(std::signbit(ReadAs<uint16_t>("F16", {0x8000})[0]));
+  EXPECT_TRUE(std::isnan(ReadAs<uint16_t>("F16", {0x7c01})[0]));
+  EXPECT_THAT(ReadAs<uint16_t>("BF16", {0x3f80, 0xc020, 0x0001, 0xff80}),
+              ElementsAre(1.f, -2.5f, 0x1p-133f, -infinity));
+  // The last two are the largest that are rounded down, and the smallest that are not.
+  EXPECT_THAT(
+      ReadAs<double>("F64", {1.0 / 3, -2.5, 1e300, -1e300, 0x1.fffffefffffffp127, 0x1.ffffffp127}),
+      ElementsAre(1.f / 3, -2.5f, infinity, -infinity, 0x1.fffffep127f, infinity));
+  EXPECT_TRUE(std::isnan(ReadAs<double>("F64", {std::nan("")})[0]));
+}
+
+TEST(Safetensors, KeepsTheNamesOfTensorsOfOtherTypes) {
+  const std::string header = R"({"n":{"dtype":"I64","shape":[],"data_offsets":[8,16]},)"
+                             R"("w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},)"
+                             R"("new":{"dtype":"F4\u001b","shape":[3],"data_offsets":[16,18]}})";
+  const auto file = DecodeSafetensors(FileWithHeader(header, 18));
+  ASSERT_TRUE(file.ok()) << file.status().message();
+  ASSERT_EQ(file->tensors.size(), 1u);
+  EXPECT_EQ(file->tensors[0].name, "w");
+  EXPECT_EQ(file->WhyMissing("n"),
+            "has dtype I64, expected F32, F16, BF16 or F64: save it as one of these");
+  EXPECT_THAT(file->WhyMissing("new"), HasSubstr("has dtype F4\\x1b, expected"));
+  EXPECT_EQ(file->WhyMissing("x"), "is missing");
+  EXPECT_THAT(RefusalOrAccepted(FileWithHeader(header, 17)), HasSubstr("truncated or damaged"));
 }
 
 TEST(Safetensors, RefusesOverlapsDuplicatesAndInvalidJson) {

@@ -41,6 +41,11 @@ TEST(Arena, RefusesAnotherModelsTensors) {
       tensors::EncodeSafetensors(ViewArena(MakeFcTable(), arena.data()), {}));
   EXPECT_THAT(LoadArena(file, MakeFcTable(), arena.data(), "w.").message(),
               HasSubstr("\"w.fc.weight\" is missing"));
+  file.unread["w.fc.weight"] = "I64";
+  EXPECT_EQ(
+      LoadArena(file, MakeFcTable(), arena.data(), "w.").message(),
+      "the tensor \"w.fc.weight\" has dtype I64, expected F32, F16, BF16 or F64: save it as one "
+      "of these");
   file.tensors[0].shape = {3, 2};
   const Status status = LoadArena(file, MakeFcTable(), arena.data());
   EXPECT_EQ(status.code(), Code::kBadData);

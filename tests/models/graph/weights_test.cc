@@ -102,6 +102,15 @@ TEST(Weights, ThatDoNotFitAreRefusedByName) {
     EXPECT_THAT(WeightsFromFile(file, table, 2, {}).status().message(),
                 HasSubstr(std::string("\"") + name + "\" has a value that is not finite"));
   }
+  tensors::TensorFile integers = whole;
+  std::erase_if(integers.tensors, [](const auto& tensor) { return tensor.name == "fc.bias"; });
+  integers.unread = {{"fc.bias", "I8"}, {"norm.num_batches_tracked", "I64"}};
+  EXPECT_EQ(
+      WeightsFromFile(integers, table, 2, {}).status().message(),
+      "the tensor \"fc.bias\" has dtype I8, expected F32, F16, BF16 or F64: save it as one of "
+      "these; the model's has shape [3]; if it is to begin anew, write model.new_tensors: "
+      "[\"fc.*\"]");
+  EXPECT_TRUE(WeightsFromFile(integers, table, 2, {"fc.bias"}).ok());
   EXPECT_THAT(WeightsFromFile(whole, table, 2, {"head.*"}).status().message(),
               HasSubstr("model.new_tensors: \"head.*\" is the name of no tensor"));
   EXPECT_THAT(WeightsFromFile(whole, table, 2, {"conv.bias"}).status().message(),

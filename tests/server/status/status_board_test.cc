@@ -266,7 +266,7 @@ TEST_F(StatusBoardTest, ServesThePageTheStatusAndWhoIsMissing) {
 // A new process of a worker counts its bytes from 0.
 TEST_F(StatusBoardTest, BytesOfAWorkerOnlyGrow) {
   Registry registry;
-  StatusMetrics metrics(registry, 1);
+  StatusMetrics metrics(registry, 1, setup_->job);
   JobStatus status;
   status.workers.resize(1);
   for (const auto& [up, down] : {std::pair{100, 900}, {150, 900}, {20, 30}}) {
@@ -281,7 +281,7 @@ TEST_F(StatusBoardTest, BytesOfAWorkerOnlyGrow) {
 
 TEST_F(StatusBoardTest, MetricsAppearWhenTheyAreKnown) {
   Registry registry;
-  StatusMetrics metrics(registry, 2);
+  StatusMetrics metrics(registry, 2, setup_->job);
   Update({Training(10), Training(8)}, seconds(1));
   metrics.Update(*board_.status());
   EXPECT_THAT(registry.PrometheusText(),
@@ -303,6 +303,52 @@ TEST_F(StatusBoardTest, MetricsAppearWhenTheyAreKnown) {
                                                HasSubstr("\ntern_job_checkpoint_step 20\n"),
                                                HasSubstr("\ntern_job_checkpoint_age_seconds 0\n"),
                                                HasSubstr("\ntern_server_workers_present 1\n")));
+}
+
+// The metrics of worker 1 and of the number of workers, where worker 1 has been in this state and
+// silent for 5 s, 8 steps behind.
+std::string MetricsWithout(const std::string& state, const std::vector<std::string>& keys,
+                           const std::string& job_state = "running") {
+  Registry registry;
+  StatusMetrics metrics(registry, 2, setup::SmallSetup(keys)->job);
+  JobStatus status;
+  status.state = job_state;
+  status.workers.resize(2);
+  status.workers[0].state = "training";
+  status.workers[1].state = state;
+  status.workers[1].silent_s = 5;
+  status.workers[1].lag_steps = 8;
+  metrics.Update(status);
+  return registry.PrometheusText();
+}
+
+constexpr const char* kSilent = "\ntern_job_worker_silent_seconds{rank=\"1\"} 5\n";
+constexpr const char* kNotSilent = "\ntern_job_worker_silent_seconds{rank=\"1\"} 0\n";
+constexpr const char* kLags = "\ntern_job_worker_lag_steps{rank=\"1\"} 8\n";
+constexpr const char* kLagsNot = "\ntern_job_worker_lag_steps{rank=\"1\"} 0\n";
+constexpr const char* kNeedsBoth = "\ntern_job_workers_needed 2\n";
+
+TEST(StatusMetrics, OnlyAWorkerThatTheJobMissesIsSilent) {
+  for (const char* state : {"left", "done", "absent"})
+    EXPECT_THAT(MetricsWithout(state, {}), AllOf(HasSubstr(kNotSilent), HasSubstr(kLagsNot)))
+        << state;
+  for (const char* state : {"lost", "stuck", "silent", "training"}) {
+    EXPECT_THAT(MetricsWithout(state, {"faults.on_worker_loss=wait"}),
+                AllOf(HasSubstr(kSilent), HasSubstr(kLags), HasSubstr(kNeedsBoth)))
+        << state;
+  }
+}
+
+TEST(StatusMetrics, AJobThatShrinksMissesNobody) {
+  const std::vector<std::string> shrinks = {"faults.on_worker_loss=shrink", "workers.min=1",
+                                            "workers.max=4"};
+  for (const char* state : {"left", "lost", "stuck"}) {
+    EXPECT_THAT(MetricsWithout(state, shrinks), AllOf(HasSubstr(kNotSilent), HasSubstr(kLagsNot),
+                                                      HasSubstr("\ntern_job_workers_needed 1\n")))
+        << state;
+  }
+  EXPECT_THAT(MetricsWithout("silent", shrinks), AllOf(HasSubstr(kSilent), HasSubstr(kLags)));
+  EXPECT_THAT(MetricsWithout("absent", shrinks, "gathering"), HasSubstr(kNeedsBoth));
 }
 
 }  // namespace

@@ -66,6 +66,29 @@ TEST(Doctor, NamesTheProgramThatHasThePort) {
   EXPECT_THAT(doctor.err(), HasSubstr("the job cannot run here: " + sentence));
 }
 
+// Worker 1's metrics port is that of server 0.
+TEST(Doctor, NamesTwoDaemonsWithOnePort) {
+  TestJob job;
+  const std::string port = Cat("metrics.port=", job.port(0) - 101);
+  TestProgram& doctor = job.StartTern({"doctor", job.job_file(), "--set", port});
+  EXPECT_EQ(doctor.Wait(), 78);
+  EXPECT_THAT(doctor.out(),
+              HasSubstr(Cat("bad   metrics port of worker 1: saw 127.0.0.1:", job.port(0),
+                            " of metrics.port, which is also the port of server 0 "
+                            "(servers.0.address), expected a port of its own; choose another "
+                            "metrics.port")));
+  EXPECT_THAT(doctor.out(), HasSubstr(Cat("good  port of server 0: 127.0.0.1:", job.port(0))));
+}
+
+// The port of another address is another one.
+TEST(Doctor, TakesOnePortOfTwoAddresses) {
+  TestJob job;
+  TestProgram& doctor =
+      job.StartTern({"doctor", job.job_file(), "--set", Cat("metrics.port=", job.port(0) - 101),
+                     "--set", "metrics.host=127.0.0.2"});
+  EXPECT_EQ(doctor.Wait(), 0) << doctor.err();
+}
+
 TEST(Doctor, NamesTheServerThatRunsAlready) {
   TestJob job;
   TestProgram& server = job.StartServer(0);

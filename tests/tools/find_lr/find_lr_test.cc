@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tests/e2e/job_fixture.h"
+#include "tests/e2e/place_variables.h"
 
 namespace tern::e2e {
 namespace {
@@ -72,6 +73,15 @@ TEST(FindLr, TrainsAllTensorsToTheEnd) {
   EXPECT_THAT(ReadFile(RunFolder(job) + "/job.yaml"), Not(HasSubstr("until_step")));
 }
 
+// Its warm-up, whose steps are ssgd's, is longer than the test.
+TEST(FindLr, TrainsOdsgdFromTheBeginning) {
+  TestJob job({.steps = 300});
+  TestProgram& find_lr = FindLr(
+      job, {"--steps", "30", "--to", "1", "--trial_steps", "0", "--set", "train.algorithm=odsgd"});
+  EXPECT_EQ(find_lr.Wait(), 0) << find_lr.err();
+  EXPECT_THAT(ReadFile(RunFolder(job) + "/job.yaml"), HasSubstr("warmup_steps: 0\n"));
+}
+
 TEST(FindLr, LeavesTheJobsOwnResultsAlone) {
   TestJob job({.steps = 3});
   TestProgram& run = job.StartTern({"run", job.job_file()});
@@ -95,6 +105,19 @@ TEST(FindLr, LeavesTheJobsOwnResultsAlone) {
   EXPECT_FALSE(fs::exists(RunFolder(job) + "/trial_1"));
   const std::string csv = ReadFile(RunFolder(job) + "/find_lr.csv");
   EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 41) << csv;
+}
+
+TEST(FindLr, RunsInItsOwnFolderWhateverTheEnvironmentSays) {
+  TestJob job({.steps = 3});
+  const std::string folder = job.folder() + "/elsewhere";
+  const PlaceVariables variables(folder, "2", "127.0.0.1:" + std::to_string(job.port(0)));
+  TestProgram& find_lr =
+      FindLr(job, {"--steps", "20", "--from", "1e-3", "--to", "0.1", "--trial_steps", "0"});
+  EXPECT_EQ(find_lr.Wait(), 0) << find_lr.err();
+  EXPECT_TRUE(fs::exists(folder + "/find_lr/find_lr.csv"));
+  EXPECT_TRUE(fs::exists(folder + "/find_lr/summary.json"));
+  for (const char* name : {"/summary.json", "/curve.csv", "/weights.safetensors"})
+    EXPECT_FALSE(fs::exists(folder + name)) << name;
 }
 
 TEST(FindLr, RefusesBeforeItStartsAnything) {

@@ -144,6 +144,16 @@ TEST(Sizes, CentralParametersTravelDownInThePullCodec) {
   EXPECT_NEAR(totals.down, 2 * kNumParameters, 400);  // with a header for each of a few chunks
 }
 
+TEST(Sizes, WorkersThatFormTheTermReceiveTheWeightsTwice) {
+  const auto totals_of = [](const std::string& codec) {
+    return TotalsFor({"train.algorithm=dcasgd_a", "exchange.codec=" + codec});
+  };
+  EXPECT_NEAR(totals_of("fp32").down, 4 * kNumParameters, 400);
+  EXPECT_NEAR(totals_of("ternary").down, 2 * 4 * kNumParameters, 800);
+  EXPECT_GT(totals_of("ternary").up, TotalsFor({"train.algorithm=asgd"}).up + 20)
+      << "with its requests";
+}
+
 // The server's answer is one code of the changes, and not a sum of the workers' codes. No value
 // reaches the threshold, so the code is only a mask with 1 bit per element.
 TEST(Sizes, ChangesHaveTheSizeOfOneCode) {

@@ -77,6 +77,26 @@ TEST(StepSimulation, AddsUpEveryKindOfWork) {
               3 + 0.1 + 0.3 + 4 + 2 * 0.04 + 0.5 + 2 + 0.2, 1e-9);
 }
 
+TEST(StepSimulation, PullsBeforeItPushes) {
+  StepCosts costs = CostsOfOneChunk(2, 2, 1);
+  costs.pattern.has_rounds = false;
+  costs.pattern.push_time = StepPattern::PushTime::kAfterCompute;
+  BucketCost& bucket = costs.buckets[0];
+  bucket.apply_s = 0.2;
+  bucket.chunks[0].close_s = 0.5;
+  const double once = StepSecondsOf(costs, 1, NetworkWithServerLink(1));
+  EXPECT_NEAR(once, 3 + 2 + 0.5 + 1 + 0.2, 1e-6);
+  costs.pattern.pulls_first = true;
+  costs.pattern.term_s = 0.05;
+  bucket.chunks[0].pull_s = 0.1;
+  const auto forecast = SimulateStep(costs, {}, 1, NetworkWithServerLink(1));
+  ASSERT_TRUE(forecast.ok()) << forecast.status().message();
+  const double pull_s = 0.1 + 1 + 0.2 + 0.05;
+  EXPECT_NEAR(forecast->step_s, once + pull_s, 1e-6);
+  EXPECT_NEAR(forecast->compute_s, 3, 1e-6);
+  EXPECT_NEAR(forecast->exchange_s, pull_s + 2 + 0.5 + 1, 1e-6);
+}
+
 // Two chunks of 2 MB up and 1 MB down: the first sum travels while the second chunk is pushed, and
 // the second sum arrives 1 s after that: 2 + 2 + 1.
 TEST(StepSimulation, ChunksTravelInBothDirectionsAtOnce) {

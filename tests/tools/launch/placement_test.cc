@@ -53,24 +53,37 @@ TEST(Placement, ShardsGetOtherAddressesAndKeepAllOtherKeys) {
   job.mutable_servers(1)->add_data_ports(7502);
   job.mutable_servers(1)->set_send_mbit(25);
   pb::Job placed = job;
-  SetServers({{"10.0.0.1", 5}, {"10.0.0.2", 6}, {"10.0.0.3", 7}}, &placed);
+  EXPECT_TRUE(SetServers({{"10.0.0.1", 5}, {"10.0.0.2", 6}, {"10.0.0.3", 7}}, &placed).ok());
   ASSERT_EQ(placed.servers_size(), 3);
   for (int shard = 0; shard < 3; ++shard) {
     pb::Server expected = job.servers(std::min(shard, 1));
     expected.set_address(Cat("10.0.0.", shard + 1, ":", shard + 5));
     EXPECT_EQ(placed.servers(shard).SerializeAsString(), expected.SerializeAsString()) << shard;
   }
-  SetServers({{"::1", 5}}, &placed);
+  EXPECT_TRUE(SetServers({{"::1", 5}}, &placed).ok());
   ASSERT_EQ(placed.servers_size(), 1);
   EXPECT_EQ(placed.servers(0).address(), "[::1]:5");
+}
+
+TEST(Placement, ShardsOfOneHostNeedDataPortsOfTheirOwn) {
+  pb::Job job = JobWithServers({"127.0.0.1:1"});
+  job.mutable_servers(0)->add_data_ports(7502);
+  pb::Job placed = job;
+  EXPECT_TRUE(SetServers({{"10.0.0.1", 5}, {"10.0.0.2", 6}}, &placed).ok());
+  placed = job;
+  const Status status = SetServers({{"10.0.0.1", 5}, {"10.0.0.1", 6}}, &placed);
+  EXPECT_EQ(status.code(), Code::kUsage);
+  EXPECT_THAT(status.message(),
+              HasSubstr("servers[0].data_ports: saw 7502 for shard 1 on 10.0.0.1, where "
+                        "shard 0 has that port"));
 }
 
 TEST(Placement, AShardWithAnAddressThatOthersReachDoesNotBindLoopback) {
   pb::Job job = JobWithServers({"127.0.0.1:1"});
   job.mutable_servers(0)->set_bind_host("127.0.0.1");
-  SetServers({{"127.0.0.2", 5}}, &job);
+  EXPECT_TRUE(SetServers({{"127.0.0.2", 5}}, &job).ok());
   EXPECT_EQ(job.servers(0).bind_host(), "127.0.0.1");
-  SetServers({{"10.0.0.1", 5}}, &job);
+  EXPECT_TRUE(SetServers({{"10.0.0.1", 5}}, &job).ok());
   EXPECT_FALSE(job.servers(0).has_bind_host());
 }
 

@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -114,6 +115,21 @@ TEST_F(ProcessTest, ReceivesSignalsThatItsParentBlocks) {
   auto process = StartProcess(ShellSpec("exec sleep 1000"));
   process->Signal(SIGTERM);
   EXPECT_EQ(WaitForExit(*process).signal, SIGTERM);
+}
+
+// In the mask of /proc, bit N - 1 is signal N.
+TEST_F(ProcessTest, KeepsUserSignalsForAProgramThatTakesThem) {
+  const StopSignals blocked_signals;
+  ProcessSpec spec = ShellSpec("");  // A shell itself clears its mask.
+  spec.program = "/bin/grep";
+  spec.arguments = {"SigBlk", "/proc/self/status"};
+  for (const bool takes_user_signals : {false, true}) {
+    spec.takes_user_signals = takes_user_signals;
+    WaitForExit(*StartProcess(spec));
+    const uint64_t user_signals = 1u << (SIGUSR1 - 1) | 1u << (SIGUSR2 - 1);
+    EXPECT_EQ(strtoull(ReadFile(spec.stdout_path).c_str() + strlen("SigBlk:"), nullptr, 16),
+              takes_user_signals ? user_signals : 0);
+  }
 }
 
 TEST_F(ProcessTest, AddsOnlyUnsetVariablesToTheEnvironment) {

@@ -68,6 +68,35 @@ TEST(Run, FreePortsAreThoseOfThePageToo) {
   EXPECT_THAT(tern.out(), Not(HasSubstr(Cat("http://127.0.0.1:", taken - 101, "/"))));
 }
 
+// The port of worker 1's metrics would be the one of server 0.
+TEST(Run, RefusesOnePortForTwoDaemonsUnlessItChoosesThePorts) {
+  TestJob job;
+  const std::string port = Cat("metrics.port=", job.port(0) - 101);
+  const std::vector<std::string> arguments = {"run",           job.job_file(), "--set",
+                                              "train.steps=7", "--set",        port};
+  TestProgram& refused = job.StartTern(arguments);
+  EXPECT_EQ(refused.Wait(), 78);
+  EXPECT_THAT(refused.err(),
+              HasSubstr(Cat("metrics port of worker 1: saw 127.0.0.1:", job.port(0),
+                            " of metrics.port, which is also the port of server 0")));
+  EXPECT_FALSE(std::filesystem::exists(job.output_dir()));
+
+  std::vector<std::string> with_free_ports = arguments;
+  with_free_ports.push_back("--free_ports");
+  TestProgram& tern = job.StartTern(with_free_ports);
+  EXPECT_EQ(tern.Wait(), 0) << tern.err();
+}
+
+TEST(Run, ASignalToADaemonThatStartsWaitsUntilItIsReady) {
+  TestJob job;
+  TestProgram& tern = job.StartTern({"run", job.job_file()});
+  for (const std::string name : {"server 0", "worker 1"}) {
+    ASSERT_TRUE(tern.WaitForOut(name + " is process"));
+    for (const int signal : {SIGUSR1, SIGUSR2}) kill(TestJob::PidOf(tern, name), signal);
+  }
+  EXPECT_EQ(tern.Wait(), 0) << tern.err();
+}
+
 TEST(Run, ABadJobStartsNoProcessAndNamesAllErrors) {
   TestJob job({.yaml = "exchange: {codec: ternray}\nfaults: {heartbeat_ms: 1}\n"});
   TestProgram& tern = job.StartTern({"run", job.job_file(), "--set", "train.stesp=3"});

@@ -5,10 +5,12 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "common/base/text.h"
 #include "tests/e2e/job_fixture.h"
+#include "tests/e2e/place_variables.h"
 
 namespace tern::e2e {
 namespace {
@@ -56,6 +58,23 @@ TEST(Sweep, AFailedRunDoesNotEndTheOthersAndIsTheExitCode) {
                                  HasSubstr("run 2 of 2, learning_rate=0.01: accuracy")));
   EXPECT_THAT(sweep.err(), AllOf(HasSubstr("1 of 2 runs failed; the first, learning_rate=1e30"),
                                  HasSubstr("not finite")));
+}
+
+// The variables say where the sweep is, and each run is the one of its own folder.
+TEST(Sweep, ItsRunsAreThoseOfItsGridWhateverTheEnvironmentSays) {
+  TestJob job({.steps = 2});
+  const std::string folder = job.folder() + "/elsewhere";
+  const PlaceVariables variables(folder, "3", Cat("127.0.0.1:", job.port(0)));
+  TestProgram& sweep = job.StartTern({"sweep", job.job_file(), "--grid", "workers.count=1,2"});
+  EXPECT_EQ(sweep.Wait(), 0) << sweep.err();
+  for (const int count : {1, 2}) {
+    const std::string summary = ReadFile(Cat(folder, "/sweep/count=", count, "/summary.json"));
+    const auto json = nlohmann::json::parse(summary, nullptr, false);
+    ASSERT_TRUE(json.is_object()) << summary;
+    EXPECT_EQ(json.value("workers", 0), count);
+    EXPECT_EQ(json.value("rounds", 0), 2);
+  }
+  EXPECT_FALSE(fs::exists(folder + "/summary.json"));
 }
 
 TEST(Sweep, AStopSignalEndsItInOrder) {

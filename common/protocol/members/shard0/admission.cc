@@ -11,7 +11,8 @@ namespace {
 
 using Presence = Roster::Worker::Presence;
 
-constexpr size_t kMaxHostBytes = 256;  // the longest name of a host that is kept from a hello
+// The longest name of a host, and the longest text about a worker's data, that are kept of a hello.
+constexpr size_t kMaxHostBytes = 256, kMaxDataBytes = 256;
 
 void EmitLogLimited(const std::string& text, RateLimiter* limiter, Time now, ControlActions* out) {
   if (limiter->Allow(now)) EmitLog(text + limiter->TakeAndMore(), out);
@@ -21,17 +22,36 @@ Message MakeFinalRefusal(Code code, const std::string& sentence) {
   return MakeRefusal(code, sentence, pb::Refuse::leave);
 }
 
+// How the sender's data differ from those of a live worker of another rank; else "". Those that are
+// admitted have the same, so one is enough.
+std::string DifferenceToOthers(const Roster& roster, const pb::Hello& hello) {
+  if (hello.data_digest() == 0) return "";
+  for (const Roster::Worker& worker : roster.workers) {
+    const bool is_other = worker.live() && worker.hello.rank() != hello.rank();
+    if (is_other && worker.hello.data_digest() != 0) return DataDifference(hello, worker.hello);
+  }
+  return "";
+}
+
 }  // namespace
 
 void Admission::OnHello(Peer from, const pb::Hello& received, Time now, ControlActions* out) {
   pb::Hello hello = received;
   hello.set_host(Printable(received.host(), kMaxHostBytes));
+  if (hello.has_data_text())
+    hello.set_data_text(PrintableSentence(received.data_text(), kMaxDataBytes));
   std::string for_log;
   if (Status check_status =
           CheckHello(hello, job_.options.expected_hello, job_.options.keys, &for_log);
       !check_status.ok()) {
     const std::string& why = for_log.empty() ? check_status.message() : for_log;
-    EmitLogLimited(Cat("refused a hello from ", hello.host(), ": ", why), &misfit_log_, now, out);
+    const bool is_shard = hello.role() == pb::Hello::shard;
+    EmitLogLimited(Cat("refused a hello from ", hello.host(), " as ",
+                       is_shard ? "shard " : "worker ", hello.rank(), ": ", why),
+                   &misfit_log_, now, out);
+    std::vector<Roster::Worker>& workers = job_.roster.workers;
+    if (!is_shard && hello.rank() < workers.size())
+      workers[hello.rank()].why_refused = check_status.message();
     return EmitSend(from, MakeFinalRefusal(check_status.code(), check_status.message()), out);
   }
   if (hello.role() == pb::Hello::shard) return OnShardHello(from, hello, now, out);
@@ -101,11 +121,15 @@ bool Admission::FitsTheJob(Peer from, const pb::Hello& hello, ControlActions* ou
   } else if (job_.options.steps != 0 && hello.steps() != job_.options.steps) {
     sentence = Cat("worker ", hello.rank(), " counts ", hello.steps(), " steps, the job has ",
                    job_.options.steps);
+  } else if (std::string difference = DifferenceToOthers(roster, hello); !difference.empty()) {
+    sentence = std::move(difference);
   } else if (roster.steps != 0 && hello.steps() != roster.steps) {
     sentence = Cat("worker ", hello.rank(), " counts ", hello.steps(), " steps, others ",
                    roster.steps, "; give all workers the same data");
   }
   if (sentence.empty()) return true;
+  if (hello.rank() < roster.workers.size())
+    job_.roster.workers[hello.rank()].why_refused = sentence;
   EmitSend(from, MakeFinalRefusal(Code::kMismatch, sentence), out);
   return false;
 }
@@ -233,6 +257,7 @@ void Admission::AssignRank(Roster::Worker* worker, Peer from, const pb::Hello& h
   worker->CountFor(hello);
   worker->presence = Presence::kPresent;
   worker->incarnation = hello.incarnation();
+  worker->why_refused.clear();
   worker->epoch = worker->first_epoch = hello.epoch();
   worker->peer = from;
   worker->hello = hello;

@@ -32,7 +32,8 @@ class Admission {
  private:
   void OnWorkerHello(Peer from, const pb::Hello& hello, Time now, ControlActions* out);
   void OnShardHello(Peer from, const pb::Hello& hello, Time now, ControlActions* out);
-  // Whether the rank exists and the sender counts as many steps as the job and the other workers.
+  // Whether the rank exists, and the sender counts as many steps as the job and the other workers,
+  // and has the same data as they.
   // If not, refuses the hello.
   bool FitsTheJob(Peer from, const pb::Hello& hello, ControlActions* out) const;
   // Whether the sender may become this shard. If not, refuses the hello.

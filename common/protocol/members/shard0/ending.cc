@@ -64,11 +64,12 @@ Status Ending::FinalStatus() const {
     stop_when_step = std::max(stop_when_step, worker.figures.evaluations().last_step());
   }
   // A signal during the last evaluation comes too late to stop a job with rounds. Without rounds a
-  // worker does not say how many steps the job has made.
-  const bool is_complete = job_.options.workers_hold_state && last_step == job_steps;
+  // worker does not say how many steps the job has made. A program's job has no length (0).
+  const bool is_complete =
+      job_.options.workers_hold_state && last_step == job_steps && job_steps != 0;
   if (job_.IsStopping() && !is_complete)
     return Status(job_.stop_code, "the job was stopped in order by a signal");
-  if (!job_.options.workers_hold_state || is_complete) return Ok();
+  if (!job_.options.workers_hold_state || last_step == job_steps) return Ok();
   if (last_step == stop_when_step) return Ok();  // train.stop_when ended the job.
   // The workers stopped early, but this process received no stop request: the request went to an
   // earlier process of shard 0.

@@ -54,13 +54,22 @@ std::string Gathering::WhoIsMissing() const {
     return Cat("hello from ", job_.roster.LiveText(), ", and it begins with ", begin_workers,
                " (workers.count)");
   }
-  std::string missing_workers;
+  std::string silent_workers, refused_workers;
   for (uint32_t rank = 0; rank < job_.roster.workers.size(); ++rank) {
-    if (job_.roster.workers[rank].live()) continue;
-    missing_workers += Cat(missing_workers.empty() ? "no hello from worker " : ", ", rank);
+    const Roster::Worker& worker = job_.roster.workers[rank];
+    if (worker.live()) continue;
+    if (worker.why_refused.empty()) {
+      silent_workers += Cat(silent_workers.empty() ? "no hello from worker " : ", ", rank);
+    } else if (refused_workers.empty()) {
+      refused_workers = Cat("worker ", rank, " was refused (", worker.why_refused, ")");
+    } else {
+      refused_workers += Cat(", and so was ", rank);
+    }
   }
-  return missing_workers.empty() ? "a server shard did not say what it can go back to"
-                                 : missing_workers;
+  if (silent_workers.empty() && refused_workers.empty())
+    return "a server shard did not say what it can go back to";
+  return refused_workers + (silent_workers.empty() || refused_workers.empty() ? "" : "; ") +
+         silent_workers;
 }
 
 bool Gathering::HasGathered(Time now) const {

@@ -76,8 +76,8 @@ struct JobState {
   // all went back for that, still the round of that checkpoint, until they agree at a later round:
   // a fault may make all go back again before all have removed their later checkpoints.
   uint64_t NewestTrustedRound() const;
-  // Logs that this worker came or went: ten such lines of a rank at once, then one a second, so that
-  // a process that comes and goes all the time fills no disk.
+  // Logs that this worker came or went: ten such lines of a rank at once, then one a second, so
+  // that a process that comes and goes all the time fills no disk.
   void LogComing(uint32_t rank, const std::string& text, Time now, ControlActions* out);
   void LogGoing(uint32_t rank, const std::string& text, Time now, ControlActions* out);
   // Checks what must hold after every event: kInternal, with the invariant that is broken, or ok.

@@ -31,6 +31,8 @@ struct Roster {
   struct Worker {
     enum class Presence { kAbsent, kPresent, kLost, kDone };
     Presence presence = Presence::kAbsent;
+    // Why the newest hello for this rank did not fit the job; empty if it did, or none came.
+    std::string why_refused;
     bool suspect = false;  // whether it has been silent for longer than suspect_after
     // Whether it has been silent for longer than dead_after, but is not lost, because shard 0 hears
     // no other worker, either.

@@ -102,6 +102,20 @@ TEST_P(Reasons, ASignalAfterTheLastStepChangesNothing) {
   EXPECT_EQ(Shard0::EndStatusOf(out).code(), Code::kOk) << Shard0::EndStatusOf(out).message();
 }
 
+// A program's job has no length, so that no number of steps is all of them.
+TEST_P(Reasons, ASignalStopsAJobWithoutALength) {
+  Shard0 shard0(GetParam());
+  for (uint32_t rank = 0; rank < 2; ++rank) {
+    pb::Hello hello = TestHello(rank, 10 + rank);
+    hello.set_steps(0);
+    shard0.Deliver(100 + rank, HelloMessage(hello));
+  }
+  shard0.Stop(Code::kTerminated);
+  shard0.Deliver(100, ByeMessage(0, 10));
+  ControlActions out = shard0.Deliver(101, ByeMessage(1, 11));
+  EXPECT_EQ(FirstMessageTo(100, pb::Envelope::kEnd, SendsOf(out)).head.end().code(), 143u);
+}
+
 INSTANTIATE_TEST_SUITE_P(Each, Reasons,
                          testing::Values(OnLoss::kFail, OnLoss::kWait, OnLoss::kShrink),
                          [](const auto& info) { return NameOf(info.param); });

@@ -293,6 +293,46 @@ TEST(Hellos, MustHaveTheStepsOfTheJob) {
   EXPECT_TRUE(shard0.coordinator().running());
 }
 
+pb::Hello HelloWithData(uint32_t rank, uint64_t incarnation, uint64_t digest,
+                        const std::string& text) {
+  pb::Hello hello = TestHello(rank, incarnation);
+  hello.set_data_digest(digest);
+  hello.set_data_text(text);
+  return hello;
+}
+
+TEST(Hellos, OfOtherDataAreRefusedAndSayWhatDiffers) {
+  Shard0 shard0(TestOptions(1, 2, OnLoss::kWait));
+  shard0.Deliver(100, HelloMessage(HelloWithData(0, 10, 7, "40 images (a, b)")));
+  const auto refuse = [&](uint64_t digest, const std::string& text) {
+    const pb::Hello hello = HelloWithData(1, 11, digest, text);
+    return Shard0::RefuseTo(101, shard0.Deliver(101, HelloMessage(hello)));
+  };
+  const pb::Refuse refusal = refuse(8, "30 images (b,\nc)");
+  EXPECT_EQ(refusal.code(), static_cast<uint32_t>(Code::kMismatch));
+  EXPECT_EQ(refusal.then(), pb::Refuse::leave);
+  EXPECT_EQ(refusal.sentence(),
+            "worker 1 has 30 images (b,\\x0ac), worker 0 has 40 images (a, b); give all workers "
+            "the same data");
+  EXPECT_EQ(refuse(8, "40 images (a, b)").sentence(),
+            "worker 1 has 40 images (a, b), worker 0 has as many, but with other class names, "
+            "labels or sizes; give all workers the same data");
+  EXPECT_LT(refuse(8, std::string(5000, 'x')).sentence().size(), 500u);
+  EXPECT_FALSE(shard0.coordinator().running());
+  shard0.Deliver(101, HelloMessage(HelloWithData(1, 11, 7, "40 images (a, b)")));
+  EXPECT_TRUE(shard0.coordinator().running());
+}
+
+TEST(Hellos, AreComparedWithTheDataOfOtherLiveWorkersOnly) {
+  Shard0 shard0(TestOptions(1, 2, OnLoss::kWait));
+  shard0.Deliver(100, HelloMessage(HelloWithData(0, 10, 7, "40 images")));
+  shard0.Deliver(100, ByeMessage(0, 10, Code::kTerminated, "stopped by a signal"));
+  // Nobody else has data, and a program of one's own says nothing of its data.
+  shard0.Deliver(101, HelloMessage(HelloWithData(1, 11, 8, "30 images")));
+  shard0.Deliver(102, HelloMessage(TestHello(0, 12)));
+  EXPECT_TRUE(shard0.coordinator().running());
+}
+
 TEST(Hellos, OfAnotherLaunchAreRefusedAndCannotStopTheJob) {
   ControlOptions options = TestOptions(1, 2, OnLoss::kFail);
   options.expected_hello.set_launch(5);

@@ -6,6 +6,8 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
+
 #include "tests/common/protocol/members/words.h"
 
 namespace tern::protocol::test {
@@ -265,6 +267,26 @@ TEST_F(CoordinatorTest, NamesWhoDidNotComeAtTheStart) {
     Append(Deliver(100, EndMessage()), &out);
   }
   EXPECT_THAT(EndStatusOf(out).message(), HasSubstr("no hello from worker 1"));
+}
+
+// Worker 1 sends a hello that does not fit, again and again; worker 0 none.
+TEST_F(CoordinatorTest, SaysWhyAWorkerThatCameIsNotThere) {
+  pb::Hello hello = TestHello(1, 11);
+  hello.set_plan_digest(0xabc);
+  hello.set_host("rack7");
+  ControlActions out;
+  for (int i = 0; i < 61 && Count(out, Type::kEnded) == 0; ++i) {
+    now_ += milliseconds(1000);
+    Append(Deliver(101, HelloMessage(hello)), &out);
+    coordinator_->OnTimer(now_, &out);
+  }
+  const bool is_logged = std::any_of(out.begin(), out.end(), [](const ControlAction& action) {
+    return action.text.find("a hello from rack7 as worker 1: the exchange") != std::string::npos;
+  });
+  EXPECT_TRUE(is_logged);
+  EXPECT_THAT(EndStatusOf(out).message(),
+              testing::AllOf(HasSubstr(": worker 1 was refused (the exchange plan differs from "),
+                             HasSubstr("); no hello from worker 0")));
 }
 
 TEST_F(CoordinatorTest, TextsOfAByeReachNoTerminalAsTheyCame) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <filesystem>
 
 #include "common/base/text.h"
 #include "setup/setup.h"
@@ -46,6 +47,35 @@ TEST(Check, SaysWhatAnAsynchronousAlgorithmHasByDefault) {
   ASSERT_EQ(tern.Wait(), 0) << tern.err();
   EXPECT_THAT(tern.out(), HasSubstr("algorithm: dcasgd_a (lambda: 2 rho: 0.95 mean_square_scope: "
                                     "worker), optimizer: sgd\n"));
+}
+
+TEST(Check, WarnsOfAWarmupAsLongAsTheJob) {
+  TestJob job;
+  TestProgram& tern = job.StartTern({"check", job.job_file(), "--set", "train.algorithm=odsgd"});
+  ASSERT_EQ(tern.Wait(), 0) << tern.err();
+  EXPECT_THAT(tern.out(), AllOf(HasSubstr("algorithm: odsgd (warmup_steps: 200 "),
+                                HasSubstr("warning: train.odsgd.warmup_steps is 200, and the job "
+                                          "has 20 steps: every step is one of ssgd\n")));
+  TestProgram& epochs = job.StartTern({"check", job.job_file(), "--set", "train.algorithm=odsgd",
+                                       "--set", "train.steps=null", "--set", "train.epochs=2"});
+  ASSERT_EQ(epochs.Wait(), 0) << epochs.err();
+  EXPECT_THAT(epochs.out(),
+              HasSubstr("\nwarning: train.odsgd.warmup_steps is 200, and the job has "
+                        "2 epochs with 30 steps an epoch: every step is one of ssgd\n"));
+}
+
+TEST(Check, CountsTheWeightsThatWorkersPullForTheCompensation) {
+  TestJob job;
+  const auto text_with = [&job](const std::string& codec) {
+    TestProgram& tern = job.StartTern({"check", job.job_file(), "--set", "train.algorithm=dcasgd_a",
+                                       "--set", "exchange.codec=" + codec});
+    EXPECT_EQ(tern.Wait(), 0) << tern.err();
+    return tern.out();
+  };
+  EXPECT_THAT(text_with("ternary"), AllOf(ContainsRegex("down, at most +3448640 +3.4 MB +0.50"),
+                                          HasSubstr("pull the weights a second time")));
+  EXPECT_THAT(text_with("fp32"), AllOf(ContainsRegex("down, at most +1724320 +1.7 MB +1.00"),
+                                       Not(HasSubstr("a second time"))));
 }
 
 // topk's limit is that of all elements, and it sends a thousandth of them.
@@ -181,6 +211,32 @@ TEST(Check, ReportsErrorsOfFiles) {
   EXPECT_EQ(other_shape_run.Wait(), 65);
   EXPECT_THAT(other_shape_run.err(),
               HasSubstr("are 1 x 28 x 28 with 10 classes; the model takes 1 x 32 x 28 and 10"));
+}
+
+TEST(Check, ReadsTheDataOfEveryRank) {
+  TestJob job;
+  const std::string other_dir = job.folder() + "/other";
+  const auto check_with_data = [&job](const std::string& folder) -> TestProgram& {
+    return job.StartTern({"check", job.job_file(), "--set",
+                          Cat("workers.overrides=[{rank: 1, data_dir: ", folder, "}]")});
+  };
+  TestProgram& missing = check_with_data("/nowhere");
+  EXPECT_EQ(missing.Wait(), 65);
+  EXPECT_THAT(missing.out(), StartsWith("the job test is valid, but cannot run here"));
+  EXPECT_THAT(missing.err(), AllOf(HasSubstr("worker 1: "), HasSubstr("/nowhere")));
+
+  std::filesystem::copy(job.data_dir(), other_dir);
+  TestProgram& same = check_with_data(other_dir);
+  EXPECT_EQ(same.Wait(), 0) << same.err();
+  EXPECT_THAT(same.out(), HasSubstr(Cat("worker 1 has the same in ", other_dir, "\n")));
+
+  WriteIdxPair(other_dir, "t10k", 59, 2);
+  TestProgram& smaller = check_with_data(other_dir);
+  EXPECT_EQ(smaller.Wait(), 76);
+  EXPECT_THAT(smaller.err(),
+              HasSubstr(Cat(other_dir,
+                            ": worker 1 has 240 training and 59 test images in 10 "
+                            "classes, worker 0 has 240 training and 60 test images")));
 }
 
 TEST(Check, WrongArgumentsAreUsageErrors) {

@@ -11,13 +11,12 @@
 #include "setup/first_weights.h"
 #include "setup/setup.h"
 #include "setup/tensor_rates.h"
+#include "tools/check/check_data.h"
 #include "tools/commands.h"
 #include "tools/forecast/sizes.h"
 #include "tools/job_arguments.h"
 #include "tools/memory.h"
 #include "tools/table.h"
-#include "worker/data/epochs.h"
-#include "worker/data/samples.h"
 #include "worker/machine.h"
 
 namespace tern::tools {
@@ -96,21 +95,25 @@ void PrintBuckets(const setup::Setup& setup) {
 struct UpAndDown {
   uint64_t up = 0, down = 0;
 };
-std::optional<UpAndDown> GaussianRoundBytes(const protocol::ExchangePlan& plan) {
+std::optional<UpAndDown> GaussianRoundBytes(const protocol::ExchangePlan& plan,
+                                            const UpAndDown& limits) {
   constexpr double kMuchSmaller = 0.95;
   const auto sizes = SizesOf(plan);
   if (!sizes.ok()) return std::nullopt;
   const RoundTotals totals = TotalsOf(*sizes);
-  const protocol::RoundBytes limits = protocol::CountRoundBytes(plan);
-  const auto max_up = static_cast<double>(limits.push + limits.scalers);
-  const auto max_down = static_cast<double>(limits.sum + limits.scalers);
-  if (totals.up > kMuchSmaller * max_up && totals.down > kMuchSmaller * max_down)
+  if (totals.up > kMuchSmaller * static_cast<double>(limits.up) &&
+      totals.down > kMuchSmaller * static_cast<double>(limits.down))
     return std::nullopt;
   return UpAndDown{static_cast<uint64_t>(totals.up), static_cast<uint64_t>(totals.down)};
 }
 
+UpAndDown LimitsOf(const protocol::ExchangePlan& plan) {
+  const protocol::RoundBytes bytes = protocol::CountRoundBytes(plan);
+  return {bytes.push + bytes.scalers, bytes.sum + bytes.pulled + bytes.scalers};
+}
+
 void PrintRound(const setup::Setup& setup) {
-  const protocol::RoundBytes round_bytes = protocol::CountRoundBytes(setup.plan);
+  const UpAndDown limits = LimitsOf(setup.plan);
   // In the mean over the parts, if rounds exchange one part of the model each.
   const uint64_t num_parts = std::max(1u, algorithm::FactsOf(setup.job).num_parts);
   const uint64_t fp32_bytes = 4 * setup.table.total / num_parts;
@@ -122,12 +125,10 @@ void PrintRound(const setup::Setup& setup) {
   };
   std::printf("\npayload of one worker in a round%s, without headers\n",
               num_parts == 1 ? "" : Cat(" of one of ", num_parts, " parts").c_str());
-  const uint64_t max_up = (round_bytes.push + round_bytes.scalers) / num_parts;
-  const uint64_t max_down = (round_bytes.sum + round_bytes.scalers) / num_parts;
   std::vector<TableRow> rows = {{"", "bytes", "", "fp32 / this"},
-                                make_row("up, at most", max_up),
-                                make_row("down, at most", max_down)};
-  const std::optional<UpAndDown> bytes = GaussianRoundBytes(setup.plan);
+                                make_row("up, at most", limits.up / num_parts),
+                                make_row("down, at most", limits.down / num_parts)};
+  const std::optional<UpAndDown> bytes = GaussianRoundBytes(setup.plan, limits);
   if (bytes.has_value()) {
     rows.push_back(make_row("up, about", bytes->up / num_parts));
     rows.push_back(make_row("down, about", bytes->down / num_parts));
@@ -135,6 +136,10 @@ void PrintRound(const setup::Setup& setup) {
   rows.push_back(make_row("fp32, each way", fp32_bytes));
   PrintTable(rows);
   if (bytes.has_value()) std::printf("about: codes of Gaussian gradients, with their headers\n");
+  if (setup.plan.pulls_first)
+    std::printf(
+        "the workers form the compensation term, for which they pull the weights a second time; "
+        "with exchange.codec: fp32 the servers form it\n");
   if (setup.job.exchange().host_sum())
     std::printf(
         "exchange.host_sum: a host sends one push, and gets one answer, for all its workers; tern "
@@ -151,56 +156,6 @@ void PrintMemory(const std::string& title, const std::vector<MemoryItem>& items)
   rows.push_back({"total", HumanBytes(total_bytes), ""});
   std::printf("\nmemory of %s, besides the program itself\n", title.c_str());
   PrintTable(rows);
-}
-
-std::string ShapeText(const data::Samples& samples) {
-  return Cat(samples.channels(), " x ", samples.size().height, " x ", samples.size().width);
-}
-
-Status CheckShape(const setup::Setup& setup, const data::Samples& samples,
-                  const std::string& name) {
-  const pb::ImageShape& input = setup.net.input();
-  const uint32_t num_classes = samples.dataset().classes;
-  if (samples.channels() == input.channels() && samples.size().height == input.height() &&
-      samples.size().width == input.width() && num_classes <= setup.net.classes()) {
-    return Ok();
-  }
-  return Status(
-      Code::kBadData,
-      Cat("the ", name, " images in ", setup.job.data().dir(), " are ", ShapeText(samples),
-          " with ", num_classes, " classes; the model takes ", input.channels(), " x ",
-          input.height(), " x ", input.width(), " and ", setup.net.classes()));
-}
-
-// The images of the job, in a line for each split; nothing for a client's job. kBadData if they
-// cannot be read, or do not fit the model; kBadJob if they are fewer than a batch, or make a job
-// too short.
-Result<std::string> DescribeData(const setup::Setup& setup) {
-  std::string text;
-  if (setup::HasForeignTable(setup.job)) return text;  // The program has the data.
-  for (const auto& [split, name] :
-       {std::pair{data::Split::kTrain, "training"}, std::pair{data::Split::kTest, "test"}}) {
-    data::ReadOptions options;
-    options.channels = setup.net.input().channels();
-    options.warn = [&](const std::string& sentence) { text += sentence + "\n"; };
-    const auto read_samples =
-        data::Samples::Read(setup.job.data(), setup.job.seed(), split, options);
-    if (!read_samples.ok()) return read_samples.status();
-    const data::Samples& samples = **read_samples;
-    text += Cat(name, " images: ", samples.count(), " of ", ShapeText(samples), ", ",
-                samples.dataset().classes, " classes");
-    TERN_RETURN_IF_ERROR(CheckShape(setup, samples, name));
-    if (split == data::Split::kTrain) {
-      data::Epochs::Options epoch_options = data::Epochs::OptionsOf(setup.job);
-      epoch_options.num_images = samples.count();
-      const Result<data::Epochs> epochs = data::Epochs::Make(epoch_options);
-      if (!epochs.ok()) return epochs.status();
-      text += Cat(", ", epochs->steps_per_epoch(), " steps an epoch");
-      TERN_RETURN_IF_ERROR(data::StepsOfJob(setup.job, *epochs).status());
-    }
-    text += "\n";
-  }
-  return text;
 }
 
 // Whether this program can compute as the job wants.
