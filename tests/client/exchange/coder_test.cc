@@ -320,6 +320,38 @@ TEST(Coder, AddsThePreviousRoundsMemoryEvenIfItsScalersArriveLate) {
   EXPECT_NE(pushes_in_order[0], pushes_in_order[1]);
 }
 
+// All go back to an earlier round: what later gradients left in the memory is not theirs.
+TEST(Coder, DropsItsMemoryWhereItsPushesAreDropped) {
+  const auto job = SmallJob({"exchange.codec=bf16", "exchange.error_feedback=true"});
+  TestWorker worker(*job, 0);
+  std::vector<float> g(job->table.total);
+  for (uint64_t i = 0; i < g.size(); ++i) g[i] = std::sin(static_cast<float>(i));
+  const auto push_of_round = [&](uint64_t round) {
+    worker.coder.Push(round, 0, g.data());
+    return std::string(worker.port.contributions.Pop()->payload.view());
+  };
+  const std::string first_push = push_of_round(1);
+  EXPECT_NE(push_of_round(2), first_push);
+  worker.coder.DropPushesAndMemories();
+  EXPECT_EQ(push_of_round(1), first_push);
+}
+
+TEST(Coder, DropsScalersThatCameBeforeTheirGradients) {
+  const auto job = SmallJob({"exchange.codec=ternary"});
+  TestWorker worker(*job, 0);
+  const std::vector<float> g(job->table.total, 0.5f);
+  const std::vector<float> scalers(job->plan.buckets[0].shared_parts.size(), 2.f);
+  for (const bool are_dropped : {false, true}) {
+    worker.coder.ReceiveScalers(
+        MakeAnswer({protocol::Kind::kScale, 0, 0}, 1, protocol::EncodeScalers(scalers)));
+    worker.coder.AwaitEncoding();
+    if (are_dropped) worker.coder.DropPushesAndMemories();
+    worker.coder.Push(1, 0, g.data());
+    const auto kind = worker.port.contributions.Pop()->cell.kind;
+    EXPECT_EQ(kind, are_dropped ? protocol::Kind::kScale : protocol::Kind::kPush);
+  }
+}
+
 // With error feedback, training with bf16 codes ends closer to training with fp32, because the
 // rounding error of each round is added to the next gradient.
 TEST(Coder, AddsTheRoundingErrorOfBf16ToTheNextGradient) {

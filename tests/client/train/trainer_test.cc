@@ -158,6 +158,7 @@ TEST_F(TrainerTest, TrainsToTheEndAndWritesTheWeights) {
   EXPECT_EQ(port_->hash_after_round.size(), kSteps);
   ASSERT_EQ(port_->finish_calls.size(), 1u);
   EXPECT_EQ(port_->finish_calls[0].second.test_samples(), 9u);
+  EXPECT_EQ(port_->finish_calls[0].second.test_top5_correct(), 9u) << "there are three classes";
   EXPECT_EQ(port_->finish_calls[0].second.parameters_hash(), port_->hash_after_round[kSteps]);
   const auto weights = tensors::ReadSafetensors(folder_ + "/weights.safetensors");
   EXPECT_TRUE(weights.ok()) << weights.status().message();
@@ -253,25 +254,40 @@ class TrainerThatWaitsTest : public TrainerTest {
   void UseWaitCompute() {
     compute_ = worker::MakeWaitCompute(*job_, job_->job.train(), 0, replica_->gradients());
   }
+  // Trains to the end, and once more from the State that is asked for in round `round`. Without
+  // computing, every step has the same gradients, also after the restart.
+  void ExpectTheSameAfterARestartIn(uint64_t round, uint64_t last_round) {
+    port_->on_contribute = [this, round](protocol::Cell cell, uint64_t of_round) {
+      if (cell.kind == protocol::Kind::kPush && of_round == round) events_.Push(SnapshotWanted{});
+      return false;
+    };
+    events_.Push(ReadyToTrain{0});
+    EXPECT_TRUE(Run().ok());
+    const uint64_t final_hash = port_->hash_after_round[last_round];
+    ASSERT_FALSE(port_->snapshots.empty());
+    const auto [state, applied] = port_->snapshots[0];
+    ResetWorker();
+    UseWaitCompute();
+    events_.Push(StateArrived{state, applied});
+    events_.Push(ReadyToTrain{applied});
+    EXPECT_TRUE(Run().ok());
+    EXPECT_EQ(port_->hash_after_round[last_round], final_hash);
+  }
 };
 
-// Without computing, every step has the same gradients, also after a restart.
 TEST_F(TrainerThatWaitsTest, ContinuesAfterARestartAsIfItHadNotBeenInterrupted) {
-  port_->on_contribute = [this](protocol::Cell cell, uint64_t round) {
-    if (cell.kind == protocol::Kind::kPush && round == 7) events_.Push(SnapshotWanted{});
-    return false;
-  };
-  events_.Push(ReadyToTrain{0});
-  EXPECT_TRUE(Run().ok());
-  const uint64_t final_hash = port_->hash_after_round[kSteps];
-  ASSERT_FALSE(port_->snapshots.empty());
-  const auto [state, applied] = port_->snapshots[0];
+  ExpectTheSameAfterARestartIn(7, kSteps);
+}
+
+// The State of psgd also has the momentum that the workers averaged last.
+TEST_F(TrainerThatWaitsTest, ContinuesWithTheMomentumThatWorkersAveraged) {
+  job_ = SmallJob({"workers.count=1", "output_dir=" + folder_, "train.compute=wait",
+                   "train.compute_wait_ms=0", "train.algorithm=psgd", "train.psgd.p=2",
+                   "train.psgd.at_sync=average", "train.optimizer.name=momentum"},
+                  kTwoDenseLayers);
   ResetWorker();
   UseWaitCompute();
-  events_.Push(StateArrived{state, applied});
-  events_.Push(ReadyToTrain{applied});
-  EXPECT_TRUE(Run().ok());
-  EXPECT_EQ(port_->hash_after_round[kSteps], final_hash);
+  ExpectTheSameAfterARestartIn(3, kSteps / 2);
 }
 
 class TrainerWithBatchNormTest : public TrainerTest {
