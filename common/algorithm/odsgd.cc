@@ -40,6 +40,8 @@ std::string WarnOfOdsgd(const pb::Job& job, uint64_t steps_per_epoch) {
   const pb::Odsgd& odsgd = train.odsgd();
   const bool warms_up_in_epochs = odsgd.has_warmup_epochs(), lasts_epochs = train.has_epochs();
   if (steps_per_epoch == 0 && warms_up_in_epochs != lasts_epochs) return "";
+  // If its length is not known here, both are in epochs, or none: of any length, but not of few
+  // steps, so that the one step below does not count.
   const double epoch = steps_per_epoch == 0 ? 1e9 : static_cast<double>(steps_per_epoch);
   const double warmup = warms_up_in_epochs ? odsgd.warmup_epochs() * epoch
                                            : static_cast<double>(odsgd.warmup_steps()),
