@@ -19,6 +19,7 @@
 #include "server/control_options.h"
 #include "server/door.h"
 #include "server/frame_refusals.h"
+#include "setup/first_weights.h"
 #include "setup/kept_memory.h"
 #include "setup/socket_limits.h"
 
@@ -115,7 +116,8 @@ class TensorWait {
     setup::Setup trial;
     trial.job = setup_.job;
     TERN_RETURN_IF_ERROR(setup::SetTensors(tensors, &trial));
-    return setup::CheckKeptBytes(trial, shard_, room_);
+    TERN_RETURN_IF_ERROR(setup::CheckKeptBytes(trial, shard_, room_));
+    return setup::ReadGivenWeights(&trial);
   }
 
   void Answer(net::PeerId peer, const protocol::Message& message) {

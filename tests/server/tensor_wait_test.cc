@@ -11,6 +11,7 @@
 
 #include "common/base/text.h"
 #include "common/base/threads.h"
+#include "common/tensors/safetensors.h"
 #include "setup/kept_memory.h"
 #include "tests/common/net/net_testing.h"
 
@@ -25,12 +26,15 @@ uint16_t FreePort() {
   return net::BindLoopback(context)->port();
 }
 
-// A job of two programs; the server keeps a float of each element of their gradients.
-std::unique_ptr<setup::Setup> MakeProgramsJob(uint16_t port) {
+// The server keeps a float of each element of these programs' gradients.
+constexpr const char* kPrograms = "train: {compute: client}\nexchange: {codec: onebit}\n";
+
+// A job of two programs.
+std::unique_ptr<setup::Setup> MakeProgramsJob(uint16_t port, const std::string& text = kPrograms) {
   const std::string path = Cat(testing::TempDir(), "tern_tensor_wait_", getpid(), ".yaml");
   std::ofstream(path) << "servers: [{address: \"127.0.0.1:" << port << "\"}]\n"
-                      << "workers: {count: 2}\ntrain: {compute: client}\n"
-                      << "exchange: {codec: onebit}\n";
+                      << "workers: {count: 2}\n"
+                      << text;
   auto setup = setup::MakeSetupWithoutTensors(path, {});
   std::filesystem::remove(path);
   EXPECT_TRUE(setup.ok()) << setup.status().message();
@@ -48,8 +52,8 @@ pb::TensorTable TableOf(uint32_t rows, uint32_t columns) {
 
 class TensorWaitTest : public testing::Test {
  protected:
-  TensorWaitTest()
-      : port_(FreePort()), job_(MakeProgramsJob(port_)), thread_("server", [this] {
+  explicit TensorWaitTest(const std::string& text = kPrograms)
+      : port_(FreePort()), job_(MakeProgramsJob(port_, text)), thread_("server", [this] {
           StopSignals signals(StopSignals::TakesNone{});
           tensors_.emplace(AwaitTensors(*job_, 0, kRoom, signals));
         }) {
@@ -90,6 +94,33 @@ TEST_F(TensorWaitTest, RefusesTensorsThatItHasNoMemoryFor) {
   thread_.Join();
   ASSERT_TRUE(tensors_->ok()) << tensors_->status().message();
   EXPECT_EQ((*tensors_)->tensors(0).shape(1), 20u);
+}
+
+std::string WriteWeights(const std::string& path) {
+  const std::vector<float> values(200, 1);
+  EXPECT_TRUE(tensors::WriteSafetensors(path, {{"w", {10, 20}, values}}, {}).ok());
+  return path;
+}
+
+class TensorWaitWithWeights : public TensorWaitTest {
+ protected:
+  TensorWaitWithWeights()
+      : TensorWaitTest(Cat("train: {compute: module, algorithm: asgd, batch_total: 2, steps: 1}\n",
+                           "model: {weights: ", WriteWeights(Path()), "}\n")) {}
+  ~TensorWaitWithWeights() override { std::filesystem::remove(Path()); }
+  static std::string Path() {
+    return Cat(testing::TempDir(), "tern_tensor_wait_", getpid(), ".safetensors");
+  }
+};
+
+TEST_F(TensorWaitWithWeights, RefusesTensorsThatTheWeightsDoNotFit) {
+  SayHello(TableOf(20, 10));
+  const pb::Refuse refuse = AwaitRefusal();
+  EXPECT_EQ(refuse.code(), 65u);
+  EXPECT_THAT(refuse.sentence(), AllOf(HasSubstr("model.weights"), HasSubstr("w")));
+  SayHello(TableOf(10, 20));
+  thread_.Join();
+  ASSERT_TRUE(tensors_->ok()) << tensors_->status().message();
 }
 
 TEST(KeptBytes, AreThoseOfWeightsAndMemories) {
