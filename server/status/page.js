@@ -181,8 +181,9 @@ function alarmOf(status, silentMs) {
   if (silentMs > 3000) return `Server shard 0 has not answered for ${seconds(silentMs / 1000)}; the job may have ended. This is what it said last.`;
   if (!status) return "";
   if (status.age_s > 5) return `The control thread of server shard 0 has not turned for ${seconds(status.age_s)}.`;
-  const bad = status.workers.filter((w) => classOfState(w.state) === "bad" && !(w.state === "absent" && status.state === "gathering"));
-  return bad.map((w) => `Worker ${w.rank}${w.host ? ` on ${w.host}` : ""} is ${w.state}${isNumber(w.silent_s) ? `, not heard for ${seconds(w.silent_s)}` : ""}.`).join(" ");
+  const isDispensable = (w) => (status.job.shrinks && w.state !== "silent") || (w.state === "absent" && status.state === "gathering");
+  const bad = status.workers.filter((w) => classOfState(w.state) === "bad" && !isDispensable(w));
+  return bad.map((w) => `Worker ${w.rank}${w.host ? ` on ${w.host}` : ""} ${w.state === "left" ? "has" : "is"} ${w.state}${isNumber(w.silent_s) ? `, not heard for ${seconds(w.silent_s)}` : ""}.`).join(" ");
 }
 
 let newest = null, answeredAt = performance.now();

@@ -4,6 +4,8 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "common/algorithm/elasticity.h"
+
 namespace tern::server {
 
 namespace {
@@ -21,6 +23,7 @@ json JobJson(const setup::Setup& setup) {
           {"parameters", setup.table.total},
           {"workers", setup.plan.workers},
           {"servers", setup.plan.data_lanes.size()},
+          {"shrinks", algorithm::Elasticity::FromJob(job).shrinks_on_loss()},
           {"version", TERN_VERSION},
           {"commit", setup.commit}};
 }

@@ -189,13 +189,21 @@ std::vector<std::string> FiguresOf(const json& status) {
   return lines;
 }
 
+// Whether the job can go on without the worker: no loss stops a job that shrinks.
+bool IsDispensable(const json& status, const std::string& state) {
+  const json& shrinks = Member(Member(status, "job"), "shrinks");
+  return shrinks.is_boolean() && shrinks.get<bool>() && state != "silent";
+}
+
 std::vector<std::string> AlarmsOf(const json& status) {
   std::vector<std::string> alarms;
   for (const json& worker : Elements(status, "workers")) {
     const std::string state = Text(worker, "state");
-    if (!IsBad(state) || (state == "absent" && Text(status, "state") == "gathering")) continue;
-    alarms.push_back(Cat("worker ", CountText(Number(worker, "rank")), " is ", state,
-                         ", not heard for ", SilenceText(Number(worker, "silent_s"))));
+    if (!IsBad(state) || IsDispensable(status, state)) continue;
+    if (state == "absent" && Text(status, "state") == "gathering") continue;
+    alarms.push_back(Cat("worker ", CountText(Number(worker, "rank")),
+                         state == "left" ? " has " : " is ", state, ", not heard for ",
+                         SilenceText(Number(worker, "silent_s"))));
   }
   for (const json& shard : Elements(status, "servers")) {
     if (Text(shard, "state") != "present")

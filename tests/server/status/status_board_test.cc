@@ -84,6 +84,7 @@ TEST_F(StatusBoardTest, TellsOfTheJobAndOfEachWorker) {
   const json status = Json(seconds(102));
   EXPECT_EQ(status["job"]["name"], "small");
   EXPECT_EQ(status["job"]["model"], "lenet");
+  EXPECT_EQ(status["job"]["shrinks"], false);
   EXPECT_EQ(status["state"], "running");
   EXPECT_EQ(status["step"], 30);
   EXPECT_EQ(status["steps"], 100);

@@ -100,6 +100,15 @@ TEST(StatusView, NamesWhoIsMissing) {
   EXPECT_THAT(Lines(gathering)[4], StartsWith("rank")) << "that is no alarm while the job starts";
 }
 
+TEST(StatusView, MissesNobodyButSilentWorkersInAJobThatShrinks) {
+  json status = Job({Worker(0), Worker(1, "left"), Worker(2, "absent"), Worker(3, "lost")});
+  EXPECT_THAT(Lines(status)[4], StartsWith("worker 1 has left, not heard for"));
+  status["job"]["shrinks"] = true;
+  EXPECT_THAT(Lines(status)[4], StartsWith("rank"));
+  status["workers"].push_back(Worker(4, "silent"));
+  EXPECT_EQ(Lines(status)[4], "worker 4 is silent, not heard for 0.2 s");
+}
+
 TEST(StatusView, Sorts) {
   const json status =
       Job({Worker(0, "training", 9), Worker(1, "training", 5), Worker(2, "lost", 7)});
