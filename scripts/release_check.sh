@@ -110,6 +110,7 @@ done
 out=out/release_check/$(date -u +%Y-%m-%dT%H-%M-%SZ)
 mkdir -p "$out"
 phase install scripts/install_deps.sh --release
+phase libzmq scripts/build_libzmq.sh
 {
   printf 'Commit %s%s, %s, %s cores\n\n' "$(git rev-parse --short HEAD)" \
     "$([ -z "$(git status --porcelain)" ] || echo ' with changes')" "$(sed -n 's/^PRETTY_NAME="\(.*\)"/\1/p' /etc/os-release)" "$(nproc)"
