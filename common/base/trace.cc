@@ -140,7 +140,7 @@ Status WriteTrace() {
   SetTracing(false);
   Recorder& recorder = TheRecorder();
   const MutexLock lock(recorder.mutex);
-  const TraceOptions& options = recorder.options;
+  const TraceOptions options = recorder.options;
   if (options.steps == 0) return Ok();
   std::vector<std::string> events = {
       Cat("{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":", options.id, ",\"args\":{\"name\":\"",
