@@ -16,8 +16,6 @@ namespace tern::protocol {
 
 namespace {
 
-constexpr int kMismatch = static_cast<int>(Code::kMismatch);
-
 Send MakeRefusal(Peer to, int code, std::string sentence, pb::Refuse::Then then) {
   return {to, MakeRefuse(code, std::move(sentence), then)};
 }
