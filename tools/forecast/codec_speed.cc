@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "client/train/apply.h"
 #include "common/base/clock.h"
+#include "common/base/logging.h"
 #include "common/protocol/rounds/cells.h"
 #include "kernels/codes/stats.h"
 #include "tools/forecast/sizes.h"
@@ -63,7 +65,11 @@ class WorkerCodec {
  public:
   WorkerCodec(const protocol::ExchangePlan& plan, uint16_t rank,
               const std::vector<float>& gaussian_values)
-      : plan_(plan), rank_(rank), values_(plan.parameters()), params_of_part_(plan.parts.size()) {
+      : plan_(plan),
+        rank_(rank),
+        values_(plan.parameters()),
+        params_of_part_(plan.parts.size()),
+        values_of_memory_(plan.codec_of.size()) {
     for (size_t i = 0; i < values_.size(); ++i)
       values_[i] = gaussian_values[(i + 7919 * size_t{rank}) % gaussian_values.size()];
     for (size_t t = 0; t < plan.codec_of.size(); ++t) {
@@ -81,8 +87,9 @@ class WorkerCodec {
       const uint32_t t = part.tensor;
       const uint64_t begin = plan_.tensor_begin[t] + part.begin;
       if (error_memories_[t] != nullptr) {
-        error_memories_[t]->Compensate(part.begin, {&values_[begin], part.count},
-                                       {&compensated_values_[begin], part.count});
+        const std::span<const float> values_to_encode = error_memories_[t]->Compensate(
+            part.begin, {&values_[begin], part.count}, {&compensated_values_[begin], part.count});
+        values_of_memory_[t] = values_to_encode.data() - part.begin;
       }
       if (plan_.codec_of[t]->rotates())
         plan_.codec_of[t]->Rotate(t, part.begin, {&values_[begin], part.count},
@@ -110,12 +117,10 @@ class WorkerCodec {
       plan_.codec_of[t]->Encode(values, segment, params_of_part_[chunk.part_of_segment[i]],
                                 NoiseOf(round, t), &codes);
       if (error_memories_[t] == nullptr) continue;
-      decoded_code_.resize(segment.count);
-      if (plan_.codec_of[t]
-              ->DecodeSingleCode(std::span(codes).subspan(size_before), segment,
-                                 decoded_code_.data())
-              .ok())
-        error_memories_[t]->Update(segment.begin, {values, segment.count}, decoded_code_);
+      const Status updated =
+          plan_.codec_of[t]->UpdateMemory(std::span(codes).subspan(size_before), segment,
+                                          {values, segment.count}, error_memories_[t].get());
+      CHECK(updated.ok()) << updated.message();  // The codec has just made these codes.
     }
     return Bytes::Own(std::move(codes));
   }
@@ -125,8 +130,8 @@ class WorkerCodec {
   // these errors are added to the values; if it rotates, the values are rotated.
   const float* ValuesToCode(uint32_t t) const {
     if (plan_.codec_of[t]->rotates()) return rotated_values_.data() + plan_.tensor_begin[t];
-    return (error_memories_[t] == nullptr ? values_ : compensated_values_).data() +
-           plan_.tensor_begin[t];
+    if (error_memories_[t] != nullptr) return values_of_memory_[t];
+    return values_.data() + plan_.tensor_begin[t];
   }
   kernels::NoiseKey NoiseOf(uint64_t round, uint32_t tensor) const {
     return {.seed = 1, .rank = rank_, .round = round, .tensor = tensor};
@@ -134,9 +139,11 @@ class WorkerCodec {
 
   const protocol::ExchangePlan& plan_;
   const uint16_t rank_;
-  std::vector<float> values_, compensated_values_, rotated_values_, decoded_code_;
+  std::vector<float> values_, compensated_values_, rotated_values_;
   std::vector<codec::EncodeParams> params_of_part_;
-  std::vector<std::unique_ptr<codec::Memory>> error_memories_;
+  std::vector<std::unique_ptr<codec::Memory>> error_memories_;  // by tensor
+  // By tensor: where the values begin that its memory gave to be encoded; of the newest part.
+  std::vector<const float*> values_of_memory_;
 };
 
 // Times the rounds of two workers and their servers with one codec.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <span>
 #include <tuple>
 #include <utility>
 
@@ -138,8 +139,10 @@ class SegmentCoder {
   // that are rotated are Gaussian values.
   std::vector<float> ValuesToCode(const codec::Codec& codec, uint16_t rank, uint64_t count) {
     std::vector<float> values = GaussianValues(rank, count);
-    if (const auto memory = codec.NewMemory(count)) memory->Compensate(0, values, values);
-    return values;
+    const auto memory = codec.NewMemory(count);
+    if (memory == nullptr) return values;
+    const std::span<const float> values_to_encode = memory->Compensate(0, values, values);
+    return {values_to_encode.begin(), values_to_encode.end()};
   }
 
   Result<ByteCounts> EncodeAndCount(const codec::Codec& codec, const codec::Segment& segment) {
