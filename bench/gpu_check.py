@@ -265,7 +265,7 @@ def main():
     options.out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="tern_gpu.", ignore_cleanup_errors=True) as folder:
         check = Check(options, pathlib.Path(folder))
-        if options.part or options.earlier:
+        if options.part or options.earlier or options.only:
             check.report.take_over(options.earlier or options.out)
         for ends in (signal.SIGTERM, signal.SIGINT):  # the table then has the results so far
             signal.signal(ends, lambda *_: check.budget.end())

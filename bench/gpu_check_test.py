@@ -159,6 +159,12 @@ class GpuCheck(unittest.TestCase):
         self.assertEqual([last[key]["run"] for key in ("copy", "mixed_adam", "device")], [0, 1, 2])
         self.assertEqual([run["part"] for run in json.loads((self.folder / "out/gpu_check.json").read_text())["runs"]], [1, 2, 4])
 
+    def test_steps_without_a_part_keep_the_other_rows(self):
+        self.check("--part", "1", "--only", "tests_kernels,own_lenet", code=0)
+        before = self.rows()["own_lenet"]
+        self.check("--only", "tests_kernels", code=0)
+        self.assertEqual(self.rows()["own_lenet"], before)
+
     def test_what_a_part_cannot_measure_again_stays(self):
         self.check("--part", "1", "--only", "tests_kernels,own_lenet", code=0)
         before = self.rows()["own_lenet"]

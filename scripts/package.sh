@@ -21,7 +21,7 @@ if [ -z "${TERN_BUILD_DIR:-}" ]; then
 fi
 use_programs
 if [[ $("$bin/tern" --version) != *"with Tern's patches"* ]]; then
-  echo "package: the programs in $bin are linked with Debian's libzmq; run scripts/build_libzmq.sh and build again" >&2
+  echo "package: the programs in $bin are linked with Debian's libzmq; run scripts/build_libzmq.sh, configure and build again (cmake --preset, cmake --build --preset)" >&2
   exit 1
 fi
 

@@ -21,6 +21,15 @@ class NetCompute : public BatchCompute {
         device_(DeviceOf(config::JobForRank(setup.job, rank))),
         pixels_(device_ == engine::Device::kCuda ? pixels : std::nullopt) {}
 
+  // Plans the nets that training begins with. On a GPU these are all of a growing batch: planning
+  // may take minutes there, in which a worker that trains would count as lost.
+  Status PlanNets() {
+    if (device_ == engine::Device::kCuda) {
+      for (const pb::BatchGrowth& growth : setup_.job.train().batch_growth())
+        TERN_RETURN_IF_ERROR(ChooseNet(algorithm::BatchOfWorker(setup_.job, growth.batch_total())));
+    }
+    return ChooseNet(algorithm::BatchOfWorker(setup_.job));
+  }
   // Sets net_ to the net for batches of `batch_size` samples; plans that net if there is none.
   Status ChooseNet(uint32_t batch_size) {
     if (device_ == engine::Device::kCpu && !nets_.empty() && batch_size > nets_.rbegin()->first) {
@@ -78,8 +87,8 @@ class NetCompute : public BatchCompute {
   const engine::Device device_;
   const std::optional<kernels::PixelRule> pixels_;
   // The key is the batch size. On a CPU a net drops those of smaller sizes before it is planned,
-  // because a growing batch needs their memory. On a GPU there are those of all sizes so far,
-  // because the batches that the prefetcher holds are page-locked through one of them.
+  // because a growing batch needs their memory. On a GPU there are those of all sizes, because the batches
+  // that the prefetcher holds are page-locked through one of them.
   std::map<uint32_t, std::unique_ptr<engine::Net>> nets_;
   engine::Net* net_ = nullptr;  // null: it could not be planned
   uint32_t batch_size_ = 0;     // The batch size of net_.
@@ -123,7 +132,7 @@ Result<std::unique_ptr<BatchCompute>> MakeNetCompute(
     const setup::Setup& setup, uint32_t rank, const engine::Net::Arenas& arenas,
     const std::optional<kernels::PixelRule>& pixels) {
   auto compute = std::make_unique<NetCompute>(setup, rank, arenas, pixels);
-  TERN_RETURN_IF_ERROR(compute->ChooseNet(algorithm::BatchOfWorker(setup.job)));
+  TERN_RETURN_IF_ERROR(compute->PlanNets());
   return std::unique_ptr<BatchCompute>(std::move(compute));
 }
 

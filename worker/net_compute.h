@@ -20,11 +20,11 @@ engine::Precision PrecisionOf(const pb::Train& train);
 // Returns the batch as a net's input, which refers to the batch's memory.
 engine::Net::Feed FeedOf(const data::Batch& batch);
 
-// Returns an object that runs forward and backward passes, with one net for each batch size, which
-// is planned on first use. On a CPU the net for another size is freed before. `arenas` must outlive
-// the object. If the rank computes on a GPU and `pixels` is set, Forward takes images as bytes,
-// which the GPU converts by the rule `pixels`; otherwise as floats. One thread at a time may use
-// the object.
+// Returns an object that runs forward and backward passes, with one net for each batch size. On a
+// GPU those for all sizes of train.batch_growth are planned here. On a CPU a net is planned on
+// first use, and the one for another size is freed before. `arenas` must outlive the object. If the
+// rank computes on a GPU and `pixels` is set, Forward takes images as bytes, which the GPU converts
+// by the rule `pixels`; otherwise as floats. One thread at a time may use the object.
 Result<std::unique_ptr<BatchCompute>> MakeNetCompute(
     const setup::Setup& setup, uint32_t rank, const engine::Net::Arenas& arenas,
     const std::optional<kernels::PixelRule>& pixels = std::nullopt);

@@ -123,7 +123,10 @@ INSTANTIATE_TEST_SUITE_P(
                     "train.optimizer.name=sgd"},
                    true,
                    30},
-        DeviceCase{"odsgd", {"train.algorithm=odsgd", "train.odsgd.warmup_steps=10"}}),
+        DeviceCase{"odsgd", {"train.algorithm=odsgd", "train.odsgd.warmup_steps=10"}},
+        // The GPU's nets of all sizes are planned before the first step.
+        DeviceCase{
+            "growing_batch", {"train.batch_growth=[{at_epoch: 0.01, batch_total: 96}]"}, true, 30}),
     NameOf);
 
 // A worker that comes back gets the training state from the other worker: first from the worker on

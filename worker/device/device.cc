@@ -169,7 +169,10 @@ Status Stream::CopyInNow(void* device, const void* host, size_t bytes) {
   if (slot.bytes < bytes) {
     const size_t slot_bytes = std::bit_ceil(std::max(bytes, size_t{4096}));
     auto memory = AllocatePinned(slot_bytes);
-    if (!memory.ok()) return memory.status();
+    if (!memory.ok()) {  // The system page-locks no more. The copy waits then, and is slower.
+      TERN_RETURN_IF_ERROR(CopyIn(device, host, bytes));
+      return Wait();
+    }
     slot.memory = std::move(*memory);
     slot.bytes = slot_bytes;
   }
