@@ -28,14 +28,27 @@ TEST(ClientRules, AJobNeedsNothingButServersAndWorkers) {
 }
 
 TEST(ClientRules, KeysThatMeanNothingAreRefusedByName) {
-  for (const char* override :
-       {"model.name=lenet", "data.dir=/data", "evaluation.every_steps=5", "train.batch_total=64",
-        "train.steps=5", "train.epochs=5", "train.optimizer.name=sgd",
-        "train.schedule.learning_rate=0.1", "train.weight_decay.rate=0.1", "train.clip_norm=1",
-        "train.precision=bf16", "train.freeze=[conv1]", "train.stop_when.no_better_evaluations=5",
-        "train.max_staleness=3", "train.ssgd.lookahead.decay=0.5", "workers.threads=3",
-        "workers.device=cuda", "workers.cpus=0", "workers.overrides=[{rank: 0, threads: 2}]",
-        "metrics.tensorboard=true", "faults.compare_every_steps=3"}) {
+  for (const char* override : {"model.name=lenet",
+                               "data.dir=/data",
+                               "evaluation.every_steps=5",
+                               "train.batch_total=64",
+                               "train.steps=5",
+                               "train.epochs=5",
+                               "train.optimizer.name=sgd",
+                               "train.schedule.learning_rate=0.1",
+                               "train.weight_decay.rate=0.1",
+                               "train.clip_norm=1",
+                               "train.precision=bf16",
+                               "train.freeze=[conv1]",
+                               "train.stop_when.no_better_evaluations=5",
+                               "train.max_staleness=3",
+                               "train.ssgd.lookahead.decay=0.5",
+                               "workers.threads=3",
+                               "workers.device=cuda",
+                               "workers.cpus=0",
+                               "workers.overrides=[{rank: 0, threads: 2}]",
+                               "metrics.tensorboard=true",
+                               "faults.compare_every_steps=3"}) {
     EXPECT_THAT(FaultsOf(kClientJob, {override}),
                 ElementsAre(HasSubstr("saw this key with compute: client; allowed: nothing")))
         << override;
@@ -79,7 +92,8 @@ TEST(ModuleRules, KeysThatMeanNothingAreRefusedByName) {
         "evaluation.batch=5", "evaluation.confusion=true", "train.precision=bf16",
         "train.freeze=[conv1]", "train.batch_growth=[{at_epoch: 1, batch_total: 128}]",
         "train.odsgd={warmup_epochs: 1}", "workers.threads=3", "workers.device=cuda",
-        "workers.cpus=0", "workers.overrides=[{rank: 0, threads: 2}]", "metrics.tensorboard=true"}) {
+        "workers.cpus=0", "workers.overrides=[{rank: 0, threads: 2}]",
+        "metrics.tensorboard=true"}) {
     EXPECT_THAT(FaultsOf(kModuleJob, {"train.algorithm=odsgd", "exchange.codec=fp32", override}),
                 ElementsAre(HasSubstr("saw this key with compute: module; allowed: nothing")))
         << override;
