@@ -110,8 +110,8 @@ TEST(Sweep, WritesThroughNoLinkThatTheUserDidNotName) {
   fs::create_directories(target);
   fs::create_directories(job.output_dir());
   fs::create_directory_symlink(target, job.output_dir() + "/sweep");
-  std::vector<std::string> arguments = {"sweep",  job.job_file(), "--seeds",
-                                        "1",      "--set",        "train.steps=2"};
+  std::vector<std::string> arguments = {"sweep", job.job_file(), "--seeds",
+                                        "1",     "--set",        "train.steps=2"};
   TestProgram& refused = job.StartTern(arguments);
   EXPECT_EQ(refused.Wait(), 74);
   EXPECT_THAT(refused.err(), HasSubstr("/sweep: it is a symbolic link"));
