@@ -3,13 +3,12 @@
 
     scripts/safetensors_to_torch.py WEIGHTS.safetensors OUT.pt
 
-Needs only PyTorch and NumPy.
+Needs only PyTorch.
 """
 import json
 import struct
 import sys
 
-import numpy
 import torch
 
 
@@ -18,15 +17,15 @@ def load(path):
     with open(path, "rb") as file:
         length, = struct.unpack("<Q", file.read(8))
         header = json.loads(file.read(length))
-        data = file.read()
+        data = bytearray(file.read())
     metadata = header.pop("__metadata__", {})
     tensors = {}
     for name, entry in sorted(header.items(), key=lambda item: item[1]["data_offsets"]):
         if entry["dtype"] != "F32":
             raise ValueError(f"{path}: tensor {name} has dtype {entry['dtype']}; only F32 is read")
         begin, end = entry["data_offsets"]
-        values = numpy.frombuffer(data[begin:end], "<f4").astype("float32")
-        tensors[name] = torch.from_numpy(values).reshape(entry["shape"])
+        values = torch.frombuffer(data[begin:end], dtype=torch.float32) if end > begin else torch.empty(0)
+        tensors[name] = values.reshape(entry["shape"])
     return tensors, metadata
 
 

@@ -8,6 +8,7 @@ with "module.", as in a checkpoint of DistributedDataParallel, leaves that out, 
 torch.compile wherever it is. Refuses a file with anything but tensors of real numbers and plain values: to read it could run
 code of whoever made the file.
 """
+import ctypes
 import json
 import pickle
 import struct
@@ -25,7 +26,8 @@ def save(path, tensors, metadata=None):
     if metadata:
         header["__metadata__"] = dict(metadata)
     for name, tensor in tensors.items():
-        data = tensor.detach().to("cpu", torch.float32).contiguous().numpy().astype("<f4").tobytes()
+        values = tensor.detach().to("cpu", torch.float32).contiguous()
+        data = ctypes.string_at(values.data_ptr(), 4 * values.numel())  # PyTorch's own way to bytes needs NumPy
         header[name] = {"dtype": "F32", "shape": list(tensor.shape), "data_offsets": [at, at + len(data)]}
         parts.append(data)
         at += len(data)

@@ -112,8 +112,9 @@ Command FindLrCommand() {
        {{"steps", "N", "200", "The length of the test, in steps, 20 to 100000."},
         {"from", "RATE", "1e-5", "The learning rate of the first step."},
         {"to", "RATE", "10",
-         "The learning rate of the last step. The test may end before it: when the smoothed loss "
-         "is more than 4 times the lowest so far, or the training diverges."},
+         "The learning rate of the last step. What follows a smoothed loss of more than 4 times "
+         "the "
+         "lowest so far does not count. The test ends before it if the training diverges."},
         {"trial_steps", "N", "200",
          "The length of a trial, in steps, 10 to 100000. 0: the range test alone suggests a rate."},
         kSetFlag}},
@@ -205,8 +206,8 @@ Command DoctorCommand() {
 Command ConfigCommand() {
   return {{"tern config",
            "print a job with all defaults",
-           "The output is YAML with every key that has an effect in the job, and nothing else: a "
-           "complete job file.",
+           "The output is YAML, a complete job file: the job's own keys, and the defaults of those "
+           "that have an effect. A few whose default depends on other keys are left out.",
            {kJobOrStdin},
            {kSetFlag}},
           &PrintConfig};

@@ -188,11 +188,9 @@ Status ReplicaState::WriteWeights(const std::string& folder, uint64_t step) {
   return WriteFile(folder + "/weights_average.safetensors", replica_.average().data(), step);
 }
 
-Status ReplicaState::WriteBestWeights(const std::string& folder, uint64_t step,
-                                      const tensors::Metadata& metadata) {
-  (void)Disk().CreateFolders(folder);  // If that fails, the write below fails, too.
-  return WriteFile(folder + "/weights_best.safetensors", replica_.evaluated_weights(), step,
-                   metadata);
+Status ReplicaState::WriteEvaluatedWeights(const std::string& path, uint64_t step,
+                                           const tensors::Metadata& metadata) {
+  return WriteFile(path, replica_.evaluated_weights(), step, metadata);
 }
 
 Status ReplicaState::WriteFile(const std::string& path, const float* arena, uint64_t step,

@@ -60,10 +60,10 @@ class ReplicaState {
   // Writes W as a safetensors file to `folder`, which it creates. If the job has a moving average
   // of W, writes the average to a second file. The metadata of both files contain `step`.
   Status WriteWeights(const std::string& folder, uint64_t step);
-  // Writes Replica::evaluated_weights() to weights_best.safetensors in `folder`, with `metadata`.
-  // REQUIRES that the host's arrays are up to date.
-  Status WriteBestWeights(const std::string& folder, uint64_t step,
-                          const tensors::Metadata& metadata);
+  // Writes Replica::evaluated_weights() to the file `path`, with `metadata`. REQUIRES that the
+  // host's arrays are up to date.
+  Status WriteEvaluatedWeights(const std::string& path, uint64_t step,
+                               const tensors::Metadata& metadata);
 
  private:
   std::vector<tensors::TensorView> ViewTensors(const float* weights,

@@ -137,6 +137,7 @@ Status Trainer::Train() {
                                     &state_, [this](uint32_t purpose, const pb::Figures& figures) {
                                       return ExchangeFigures(purpose, figures);
                                     }));
+  evaluation_files_.OnResultsWritten(figures_);
   return end_checkpoint_status_;
 }
 

@@ -63,15 +63,18 @@ Result<int> CreateAnew(const std::string& path) {
   return fd;
 }
 
+Status CheckIsNoLink(const std::string& folder) {
+  return IsLink(folder) ? LinkError(folder) : Ok();
+}
+
 Status CheckOutputFolder(const std::string& output_dir) {
   for (const char* name : {"logs", "checkpoints", "events"}) {
     const std::string folder = Cat(output_dir, "/", name);
-    if (IsLink(folder)) return LinkError(folder);
+    TERN_RETURN_IF_ERROR(CheckIsNoLink(folder));
     if (folder.ends_with("logs")) continue;
     std::error_code ignored_error;  // Who uses the folder reports that it cannot be read.
-    for (const auto& entry : std::filesystem::directory_iterator(folder, ignored_error)) {
-      if (IsLink(entry.path())) return LinkError(entry.path());
-    }
+    for (const auto& entry : std::filesystem::directory_iterator(folder, ignored_error))
+      TERN_RETURN_IF_ERROR(CheckIsNoLink(entry.path()));
   }
   return Ok();
 }

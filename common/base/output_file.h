@@ -21,6 +21,8 @@ Result<int> OpenForAppending(const std::string& path);
 // keeps its bytes. A terminal is opened as it is. kCannotWrite if `path` is a folder or a pipe.
 Result<int> CreateAnew(const std::string& path);
 
+// kCannotWrite if `folder`, which a program makes in an output_dir, is a symbolic link.
+Status CheckIsNoLink(const std::string& folder);
 // kCannotWrite if one of the folders that a job expects in `output_dir` ("logs", "checkpoints" and
 // what is in it, "events" and what is in it) is a symbolic link. `output_dir` itself may be one.
 Status CheckOutputFolder(const std::string& output_dir);

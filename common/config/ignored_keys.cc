@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/algorithm/facts.h"
 #include "common/base/text.h"
 #include "common/config/canonical.h"
 #include "common/config/node.h"
@@ -63,6 +64,22 @@ class IgnoredKeys {
     }
   }
 
+  // Finds the keys that only jobs with rounds read, or only servers that hold the weights.
+  void FindKeysOfAlgorithms(const pb::Job& written_job, const pb::Job& complete_job) {
+    const algorithm::Facts facts = algorithm::FactsOf(complete_job);
+    if (!facts.has_rounds) {
+      const std::string reason = Cat(complete_job.train().algorithm(),
+                                     " has no rounds, so the job does that only at its end");
+      WarnUnlessDefault("evaluation", "every_steps", written_job.evaluation(), reason);
+      WarnUnlessDefault("faults", "compare_every_steps", written_job.faults(), reason);
+    }
+    if (!facts.is_central) {
+      for (const char* name : {"shard_every_steps", "shard_keep"})
+        WarnUnlessDefault("checkpoints", name, written_job.checkpoints(),
+                          "the workers hold the weights");
+    }
+  }
+
  private:
   // Whether a codec for pushes has scalers. True if the caller passed no table of such codecs.
   bool HasScalers(const pb::Exchange& exchange) const {
@@ -74,6 +91,14 @@ class IgnoredKeys {
       has_scalers = has_scalers || std::find(names.begin(), names.end(), codec) != names.end();
     });
     return has_scalers;
+  }
+
+  // Not of a default, which another program may have written (ToYaml).
+  void WarnUnlessDefault(const std::string& section, const std::string& name,
+                         const Message& written, const std::string& reason) {
+    const FieldDescriptor* field = written.GetDescriptor()->FindFieldByName(name);
+    if (written.GetReflection()->HasField(written, field) && !HasDefault(field, written))
+      Warn(Join(section, name), reason);
   }
 
   void Warn(const std::string& key, const std::string& reason) {
@@ -94,6 +119,7 @@ std::vector<std::string> WarningsOfIgnoredKeys(const pb::Job& written_job,
   IgnoredKeys keys(context);
   keys.FindIn(written_job, complete_job, "");
   keys.FindKeysOfScalers(written_job, complete_job);
+  keys.FindKeysOfAlgorithms(written_job, complete_job);
   return keys.TakeWarnings();
 }
 

@@ -12,8 +12,10 @@ class ClientChecker : private CrossKeyChecker {
   ClientChecker(const pb::Job& job, const ParseContext& context) : CrossKeyChecker(job, context) {}
 
   void CheckClient() {
-    CheckMeaninglessKeys(pb::Job::descriptor(), "",
-                         "the client's own program has its model, data, optimizer and length");
+    CheckMeaninglessKeys(
+        pb::Job::descriptor(), "",
+        "the client's own program has its model, data, optimizer and length, and its "
+        "own threads, device and event files");
     const algorithm::Facts facts = algorithm::FactsOf(job_);
     const bool only_exchanges = facts.has_rounds && !facts.has_own_point && facts.period == 1 &&
                                 facts.pushed_quantity == pb::AlgorithmTraits::gradient;
@@ -32,8 +34,8 @@ class ClientChecker : private CrossKeyChecker {
 
   void CheckModule() {
     CheckMeaninglessKeys(pb::Job::descriptor(), "",
-                         "the program has the module and the data, and an epoch's length is its "
-                         "affair");
+                         "the program has the module and the data, and an epoch's length, threads, "
+                         "device and event files are its affair");
     if (AreValid({"train.parameters", "train.algorithm", "model.weights"}) &&
         algorithm::FactsOf(job_).is_central && !job_.model().has_weights()) {
       Report("model.weights", "nothing",

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "common/base/text.h"
 #include "common/tensors/safetensors.h"
 #include "tests/e2e/checkpoint_job.h"
 
@@ -161,6 +162,56 @@ TEST(KeepBest, KeepsTheBestOfTheEvaluations) {
   char accuracy[32];
   std::snprintf(accuracy, sizeof accuracy, "top-1 %.4f,", summary["best_accuracy"].get<double>());
   EXPECT_THAT(evaluation.out(), HasSubstr(accuracy));
+}
+
+// The summary of the earlier run stays, so the best weights beside it must be that run's.
+TEST(KeepBest, AFailedRunLeavesTheBestWeightsOfAnEarlierOne) {
+  JobOptions options = {.steps = 12};
+  options.yaml = "evaluation: {every_steps: 4, keep_best: true}\n";
+  TestJob job(options);
+  job.StartAll();
+  job.ExpectAllEnd(0);
+  const std::string best_weights = job.OutputBytes("weights_best.safetensors");
+  const std::string summary = job.OutputBytes("server.0.json");
+  ASSERT_FALSE(best_weights.empty());
+  EXPECT_EQ(job.OutputBytes("weights_best.running.safetensors"), "");
+
+  const std::vector<std::string> settings = SetArguments({"train.schedule.learning_rate=1e-30"});
+  job.StartServer(0, settings);
+  job.StartWorker(0, settings);
+  job.StartWorker(1, Plus(settings, {"--fail", "thread.compute=die@step:10"}));
+  EXPECT_EQ(job.server(0).Wait(), 75);
+  EXPECT_EQ(job.worker(0).Wait(), 75);
+  EXPECT_TRUE(job.OutputBytes("weights_best.safetensors") == best_weights);
+  EXPECT_EQ(job.OutputBytes("server.0.json"), summary);
+  EXPECT_NE(job.OutputBytes("weights_best.running.safetensors"), "");
+
+  // One that ends well replaces them, and what the failed one left.
+  job.StartAll(settings);
+  job.ExpectAllEnd(0);
+  EXPECT_FALSE(job.OutputBytes("weights_best.safetensors") == best_weights);
+  EXPECT_EQ(Cat(job.Output("server.0.json")["best_step"].get<uint64_t>()), BestStepIn(job));
+  EXPECT_EQ(job.OutputBytes("weights_best.running.safetensors"), "");
+}
+
+// The run that a resumed one continues had the best evaluation, and was over or was killed.
+TEST(KeepBest, AResumedRunStillHasTheBestWeights) {
+  JobOptions options = OptionsFor("evaluation: {every_steps: 4, keep_best: true}\n", 100'000);
+  const std::vector<std::string> settings = SetArguments({"train.schedule.learning_rate=1e-30"});
+  TestJob job(options);
+  RunAndKillAt(job, options, 10, settings);
+  EXPECT_EQ(job.OutputBytes("weights_best.safetensors"), "");
+  for (const std::string run : {"of the killed run", "of the run that is over"}) {
+    SCOPED_TRACE(run);
+    const uint64_t step = NewestStepOf(job, "worker.0");
+    ASSERT_GE(step, 10u);
+    job.StartAll(Plus(settings, SetArguments({Cat("train.steps=", step + 20)})));
+    job.ExpectAllEnd(0);
+    EXPECT_GE(job.Output("server.0.json")["from_step"], 10);
+    EXPECT_EQ(job.Output("server.0.json")["best_step"], 4);
+    EXPECT_EQ(BestStepIn(job), "4");
+    EXPECT_EQ(job.Log("worker", 0).find("the best weights, of step"), std::string::npos);
+  }
 }
 
 TEST(StopWhen, IsRefusedWhereAJobEvaluatesOnlyAtItsEnd) {

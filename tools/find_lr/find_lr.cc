@@ -17,6 +17,7 @@
 #include "common/algorithm/rules.h"
 #include "common/base/atomic_file.h"
 #include "common/base/folder_lock.h"
+#include "common/base/output_file.h"
 #include "common/base/signals.h"
 #include "common/base/storage.h"
 #include "common/base/text.h"
@@ -314,6 +315,7 @@ Status FindLearningRate(const Arguments& arguments) {
   if (!test.ok()) return test.status();
   TERN_RETURN_IF_ERROR(CheckLosses(test->job, *range));
   const std::string& folder = test->job.output_dir();
+  TERN_RETURN_IF_ERROR(CheckIsNoLink(folder));
   if (const std::error_code error = Disk().CreateFolders(folder)) {
     return Status(Code::kCannotWrite,
                   Cat("cannot create the folder ", folder, ": ", error.message()));

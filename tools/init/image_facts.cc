@@ -4,11 +4,11 @@
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
-#include <limits>
 #include <memory>
 #include <utility>
 
 #include "common/base/text.h"
+#include "worker/data/damaged_images.h"
 #include "worker/data/datasets.h"
 
 namespace tern::tools {
@@ -105,7 +105,7 @@ Result<pb::Data> FindImages(const std::string& path) {
 
 Result<ImageFacts> LookAtImages(const pb::Data& images) {
   pb::Data data = images;
-  data.set_max_corrupt(std::numeric_limits<uint64_t>::max());
+  data.set_max_corrupt(data::DamagedImages::kNoLimit);
   data::ReadOptions options;
   options.warn = [](const std::string& sentence) {
     std::fprintf(stderr, "tern: %s\n", sentence.c_str());

@@ -87,7 +87,9 @@ std::string AugmentationText(const ImageFacts& facts, uint32_t side) {
 std::string DamagedText(const ImageFacts& facts) {
   if (facts.damaged_count == 0) return "";
   return Cat(
-      "  # Damaged images, which are left out. One more of them ends the job.\n  max_corrupt: ",
+      "  # Damaged images, which are left out. If a worker meets one more, of the training or of "
+      "the\n"
+      "  # test images, the job ends.\n  max_corrupt: ",
       facts.damaged_count, "\n");
 }
 

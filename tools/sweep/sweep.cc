@@ -8,6 +8,7 @@
 
 #include "common/base/atomic_file.h"
 #include "common/base/folder_lock.h"
+#include "common/base/output_file.h"
 #include "common/base/signals.h"
 #include "common/base/storage.h"
 #include "common/base/text.h"
@@ -104,8 +105,10 @@ Result<Sweep> PlanSweep(const Arguments& arguments) {
   return sweep;
 }
 
-// Refuses a folder with a run of another job, whose result would otherwise count as this one's.
-Status CheckJobFile(const PlannedRun& planned) {
+// Refuses a link, and a folder with a run of another job, whose result would otherwise count as this
+// one's.
+Status CheckFolder(const PlannedRun& planned) {
+  TERN_RETURN_IF_ERROR(CheckIsNoLink(planned.folder));
   std::error_code ignored;  // A folder that cannot be entered is refused when the run is written.
   if (!std::filesystem::exists(planned.job_file(), ignored)) return Ok();
   const Result<std::string> text = ReadWholeFile(planned.job_file(), kMaxJobBytes);
@@ -181,7 +184,9 @@ Status Verdict(const Sweep& sweep) {
 Status SweepJob(const Arguments& arguments) {
   Result<Sweep> sweep = PlanSweep(arguments);
   if (!sweep.ok()) return sweep.status();
-  for (const PlannedRun& planned : sweep->planned) TERN_RETURN_IF_ERROR(CheckJobFile(planned));
+  // The user may have chosen a link for the folder that --out names.
+  if (!arguments.HasFlag("out")) TERN_RETURN_IF_ERROR(CheckIsNoLink(sweep->folder));
+  for (const PlannedRun& planned : sweep->planned) TERN_RETURN_IF_ERROR(CheckFolder(planned));
   const Result<FolderLock> lock =
       FolderLock::TryLock(sweep->folder, "sweep.lock", arguments.positional().front());
   if (!lock.ok()) return lock.status();

@@ -18,8 +18,9 @@ Status DamagedImages::Add(const std::string& name, const Status& why) {
   const bool is_new = damaged_names_.insert(name).second;
   if (damaged_names_.size() <= max_damaged_) {
     if (is_new) {
-      ReportWarning(warn_, Cat("left out, damaged image ", damaged_names_.size(), " of at most ",
-                               max_damaged_, ": ", why.message()));
+      const std::string limit = max_damaged_ == kNoLimit ? "" : Cat(" of at most ", max_damaged_);
+      ReportWarning(warn_, Cat("left out, damaged image ", damaged_names_.size(), limit, ": ",
+                               why.message()));
     }
     return Ok();
   }

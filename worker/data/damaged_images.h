@@ -20,6 +20,8 @@ void ReportWarning(const WarningFunction& warn, const std::string& sentence);
 
 class DamagedImages {
  public:
+  static constexpr uint64_t kNoLimit = UINT64_MAX;
+
   // `max_damaged`: how many damaged images are allowed (the job's data.max_corrupt). Add reports
   // each allowed one to `warn` once, on the thread that calls Add; two calls of `warn` never
   // overlap.

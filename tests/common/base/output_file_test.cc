@@ -132,6 +132,13 @@ TEST_F(OutputFileTest, AJobsFoldersAreNoLinks) {
   }
 }
 
+TEST_F(OutputFileTest, AFolderThatAProgramMakesIsNoLink) {
+  EXPECT_TRUE(CheckIsNoLink(Path("none")).ok());
+  EXPECT_TRUE(CheckIsNoLink(Path("out")).ok());
+  fs::create_directory_symlink(Path("out"), Path("out/sweep"));
+  EXPECT_EQ(CheckIsNoLink(Path("out/sweep")).code(), Code::kCannotWrite);
+}
+
 TEST_F(OutputFileTest, WarnsOfAFolderThatOthersMayWriteTo) {
   for (const mode_t mode : {0777u, 0770u, 0702u, 01777u}) {
     ASSERT_EQ(chmod(Path("out").c_str(), mode), 0);

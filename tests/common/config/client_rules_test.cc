@@ -28,12 +28,27 @@ TEST(ClientRules, AJobNeedsNothingButServersAndWorkers) {
 }
 
 TEST(ClientRules, KeysThatMeanNothingAreRefusedByName) {
-  for (const char* override :
-       {"model.name=lenet", "data.dir=/data", "evaluation.every_steps=5", "train.batch_total=64",
-        "train.steps=5", "train.epochs=5", "train.optimizer.name=sgd",
-        "train.schedule.learning_rate=0.1", "train.weight_decay.rate=0.1", "train.clip_norm=1",
-        "train.precision=bf16", "train.freeze=[conv1]", "train.stop_when.no_better_evaluations=5",
-        "train.max_staleness=3", "train.ssgd.lookahead.decay=0.5"}) {
+  for (const char* override : {"model.name=lenet",
+                               "data.dir=/data",
+                               "evaluation.every_steps=5",
+                               "train.batch_total=64",
+                               "train.steps=5",
+                               "train.epochs=5",
+                               "train.optimizer.name=sgd",
+                               "train.schedule.learning_rate=0.1",
+                               "train.weight_decay.rate=0.1",
+                               "train.clip_norm=1",
+                               "train.precision=bf16",
+                               "train.freeze=[conv1]",
+                               "train.stop_when.no_better_evaluations=5",
+                               "train.max_staleness=3",
+                               "train.ssgd.lookahead.decay=0.5",
+                               "workers.threads=3",
+                               "workers.device=cuda",
+                               "workers.cpus=0",
+                               "workers.overrides=[{rank: 0, threads: 2}]",
+                               "metrics.tensorboard=true",
+                               "faults.compare_every_steps=3"}) {
     EXPECT_THAT(FaultsOf(kClientJob, {override}),
                 ElementsAre(HasSubstr("saw this key with compute: client; allowed: nothing")))
         << override;
@@ -62,6 +77,7 @@ TEST(ModuleRules, AJobHasABatchAndALengthAndWhatElseATrainingHas) {
   EXPECT_THAT(
       FaultsOf(kModuleJob, {"train.optimizer.name=adam", "checkpoints.every_steps=5",
                             "evaluation.ema_decay=0.9", "faults.on_worker_loss=shrink",
+                            "faults.compare_every_steps=3", "workers.send_mbit=5",
                             "evaluation.every_steps=5", "train.stop_when.no_better_evaluations=5"}),
       IsEmpty());
   EXPECT_THAT(FaultsOf(kModuleJob, {"train.steps=null"}),
@@ -75,7 +91,9 @@ TEST(ModuleRules, KeysThatMeanNothingAreRefusedByName) {
        {"model.name=lenet", "model.classes=3", "model.new_tensors=[fc]", "data.dir=/data",
         "evaluation.batch=5", "evaluation.confusion=true", "train.precision=bf16",
         "train.freeze=[conv1]", "train.batch_growth=[{at_epoch: 1, batch_total: 128}]",
-        "train.odsgd={warmup_epochs: 1}"}) {
+        "train.odsgd={warmup_epochs: 1}", "workers.threads=3", "workers.device=cuda",
+        "workers.cpus=0", "workers.overrides=[{rank: 0, threads: 2}]",
+        "metrics.tensorboard=true"}) {
     EXPECT_THAT(FaultsOf(kModuleJob, {"train.algorithm=odsgd", "exchange.codec=fp32", override}),
                 ElementsAre(HasSubstr("saw this key with compute: module; allowed: nothing")))
         << override;

@@ -92,6 +92,25 @@ TEST(IgnoredKeys, AreThoseOfScalersWithoutACodecThatHasThem) {
   EXPECT_THAT(WarningsWith({"exchange={codec: fp32, clip: paper, scaler: shared}"}), IsEmpty());
 }
 
+TEST(IgnoredKeys, AreThoseOfRoundsAndOfServersThatHoldTheWeights) {
+  const std::string rounds =
+      " has no effect, because asgd has no rounds, so the job does that only at its end";
+  const std::vector<std::string> asgd = {"train.algorithm=asgd", "evaluation.every_steps=10",
+                                         "faults.compare_every_steps=5",
+                                         "checkpoints.shard_every_steps=50"};
+  EXPECT_THAT(WarningsWith(asgd), ElementsAre(HasSubstr("evaluation.every_steps" + rounds),
+                                              HasSubstr("faults.compare_every_steps" + rounds)));
+  EXPECT_THAT(WarningsWith({"evaluation.every_steps=10", "faults.compare_every_steps=5"}),
+              IsEmpty());
+  EXPECT_THAT(WarningsWith({"checkpoints={shard_every_steps: 50, shard_keep: 4}"}),
+              ElementsAre(HasSubstr("shard_every_steps has no effect, because the workers hold the "
+                                    "weights"),
+                          HasSubstr("shard_keep has no effect")));
+  EXPECT_THAT(WarningsWith({"train.algorithm=asgd", "evaluation.every_steps=0",
+                            "faults.compare_every_steps=100"}),
+              IsEmpty());
+}
+
 TEST(IgnoredKeys, AreNotAllNamedIfTheyAreMany) {
   std::vector<std::string> warnings;
   const auto job = LoadJob("configs/reference.yaml", {}, TestTables(), {}, &warnings);

@@ -145,6 +145,18 @@ TEST(FindLr, RefusesBeforeItStartsAnything) {
   EXPECT_FALSE(fs::exists(job.output_dir()));
 }
 
+TEST(FindLr, WritesThroughNoLink) {
+  TestJob job;
+  const std::string target = job.folder() + "/theirs";
+  fs::create_directories(target);
+  fs::create_directories(job.output_dir());
+  fs::create_directory_symlink(target, RunFolder(job));
+  TestProgram& find_lr = FindLr(job, {"--steps", "30", "--trial_steps", "0"});
+  EXPECT_EQ(find_lr.Wait(), 74);
+  EXPECT_THAT(find_lr.err(), HasSubstr("/find_lr: it is a symbolic link"));
+  EXPECT_TRUE(fs::is_empty(target));
+}
+
 TEST(FindLr, PassesOnWhyTheRunFailed) {
   TestJob job;
   TestProgram& find_lr = FindLr(job, {"--set", "data.dir=/nowhere"});

@@ -16,6 +16,7 @@ namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 using testing::StartsWith;
 
 // Runs `tern init IMAGES` with a new file, and expects that `tern check` accepts the job in it.
@@ -25,6 +26,7 @@ pb::Job InitializedJob(TestJob* job, const std::string& images) {
   TestProgram& init = job->StartTern({"init", images, "--job", path});
   EXPECT_EQ(init.Wait(), 0) << init.err();
   EXPECT_THAT(init.out(), StartsWith("wrote " + path));
+  EXPECT_THAT(init.err(), Not(HasSubstr("of at most"))) << "nobody gave a limit";
   TestProgram& check = job->StartTern({"check", path});
   EXPECT_EQ(check.Wait(), 0) << check.err() << ReadFile(path);
   const auto made_job = config::LoadJob(path, {}, setup::KnownNames());

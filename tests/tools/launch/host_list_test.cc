@@ -3,6 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <regex>
+
+#include "common/base/text.h"
+#include "setup/setup.h"
+
 namespace tern::tools {
 namespace {
 
@@ -47,6 +53,25 @@ TEST(HostList, AFilesErrorNamesTheLine) {
               HasSubstr("allowed there: slots=N"));
   EXPECT_THAT(ParseHostfile("\n-a\n", "hosts").status().message(), HasSubstr("hosts:2: saw '-a'"));
   EXPECT_THAT(ParseHostfile("# none\n", "hosts").status().message(), HasSubstr("saw no host"));
+}
+
+// A job takes only a number of workers that divides its batch.
+TEST(HostList, OfTheManualFitsTheJobBesideIt) {
+  std::ifstream manual("docs/HOSTS.md");
+  const std::regex command("tern launch -H (\\S+) (configs/\\S+)");
+  int num_commands = 0;
+  for (std::string line; std::getline(manual, line);) {
+    std::smatch words;
+    if (!std::regex_match(line, words, command)) continue;
+    ++num_commands;
+    const auto hosts = ParseHosts(words[1]);
+    ASSERT_TRUE(hosts.ok()) << hosts.status().message();
+    uint32_t num_workers = 0;
+    for (const Host& host : *hosts) num_workers += host.slots;
+    const auto job = setup::LoadJob(words[2], {Cat("workers.count=", num_workers)});
+    EXPECT_TRUE(job.ok()) << line << ": " << job.status().message();
+  }
+  EXPECT_GT(num_commands, 0);
 }
 
 }  // namespace

@@ -104,6 +104,31 @@ TEST(Sweep, RefusesWhatCannotRunBeforeItStartsAnything) {
   EXPECT_FALSE(fs::exists(job.output_dir()));
 }
 
+TEST(Sweep, WritesThroughNoLinkThatTheUserDidNotName) {
+  TestJob job;
+  const std::string target = job.folder() + "/theirs", out = job.folder() + "/chosen";
+  fs::create_directories(target);
+  fs::create_directories(job.output_dir());
+  fs::create_directory_symlink(target, job.output_dir() + "/sweep");
+  std::vector<std::string> arguments = {"sweep", job.job_file(), "--seeds",
+                                        "1",     "--set",        "train.steps=2"};
+  TestProgram& refused = job.StartTern(arguments);
+  EXPECT_EQ(refused.Wait(), 74);
+  EXPECT_THAT(refused.err(), HasSubstr("/sweep: it is a symbolic link"));
+  EXPECT_TRUE(fs::is_empty(target));
+
+  fs::create_directory_symlink(target, out);
+  arguments.insert(arguments.end(), {"--out", out});
+  TestProgram& sweep = job.StartTern(arguments);
+  EXPECT_EQ(sweep.Wait(), 0) << sweep.err();
+  EXPECT_TRUE(fs::exists(target + "/sweep.csv"));
+  fs::rename(target + "/seed=1", job.folder() + "/run");
+  fs::create_directory_symlink(job.folder() + "/run", target + "/seed=1");
+  TestProgram& refused_run = job.StartTern(arguments);
+  EXPECT_EQ(refused_run.Wait(), 74);
+  EXPECT_THAT(refused_run.err(), HasSubstr("/seed=1: it is a symbolic link"));
+}
+
 TEST(Sweep, RefusesAFolderOfAnotherJob) {
   TestJob job;
   const std::vector<std::string> arguments = {"sweep", job.job_file(), "--seeds", "1", "--set"};
