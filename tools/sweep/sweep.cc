@@ -105,8 +105,7 @@ Result<Sweep> PlanSweep(const Arguments& arguments) {
   return sweep;
 }
 
-// Refuses a link, and a folder with a run of another job, whose result would otherwise count as this
-// one's.
+// Refuses a link, and a folder with a run of another job, whose result would count as this one's.
 Status CheckFolder(const PlannedRun& planned) {
   TERN_RETURN_IF_ERROR(CheckIsNoLink(planned.folder));
   std::error_code ignored;  // A folder that cannot be entered is refused when the run is written.
