@@ -28,6 +28,7 @@
 #include "models/graph/tensor_table.h"
 #include "models/models.h"
 #include "setup/environment.h"
+#include "setup/net_check.h"
 #include "setup/norm_check.h"
 #include "setup/tensor_rates.h"
 
@@ -173,10 +174,13 @@ Status SetNet(Setup* setup) {
   if (!table.ok()) return table.status();
   setup->table = std::move(*table);
   TERN_RETURN_IF_ERROR(CheckBatchNorms(setup->job, setup->net, setup->table));
+  TERN_RETURN_IF_ERROR(CheckTensorSizes(setup->job, setup->net));
   TERN_RETURN_IF_ERROR(SetPlanAndCheckUpdates(setup));
   const Result<uint64_t> confusion_elements = ConfusionMatrixSize(*setup);
   if (!confusion_elements.ok()) return confusion_elements.status();
   setup->plan.num_confusion_entries = *confusion_elements;
+  for (std::string& warning : WarningsOfNet(setup->job, setup->net, setup->table))
+    setup->job_warnings.push_back(std::move(warning));
   setup->hello = HelloOf(*setup, models::ModelDigest(setup->net));
   return Ok();
 }

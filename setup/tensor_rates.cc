@@ -8,13 +8,18 @@
 namespace tern::setup {
 namespace {
 
-template <typename Rules>
-Status CheckRules(const char* key, const Rules& rules, const models::ParameterTable& table) {
-  for (int i = 0; i < rules.size(); ++i) {
-    TERN_RETURN_IF_ERROR(
-        models::CheckPatterns(Cat(key, "[", i, "].tensors"), {rules[i].tensors()}, table));
-  }
-  return Ok();
+// Calls visit(key, pattern) for each rule that the job has for single tensors, until it returns an
+// error.
+template <typename Visit>
+Status ForEachRule(const pb::Job& job, const Visit& visit) {
+  const auto visit_all = [&](const char* key, const auto& rules) {
+    for (int i = 0; i < rules.size(); ++i)
+      TERN_RETURN_IF_ERROR(visit(Cat(key, "[", i, "]"), rules[i].tensors()));
+    return Ok();
+  };
+  TERN_RETURN_IF_ERROR(visit_all("exchange.rules", job.exchange().rules()));
+  TERN_RETURN_IF_ERROR(visit_all("train.schedule.rules", job.train().schedule().rules()));
+  return visit_all("train.weight_decay.rules", job.train().weight_decay().rules());
 }
 
 // Returns the first rule that matches the tensor's name; null if there is none.
@@ -34,9 +39,19 @@ double DecayOf(const pb::WeightDecay& decay, const models::Parameter& parameter)
 }  // namespace
 
 Status CheckTensorRules(const pb::Job& job, const models::ParameterTable& table) {
-  TERN_RETURN_IF_ERROR(CheckRules("exchange.rules", job.exchange().rules(), table));
-  TERN_RETURN_IF_ERROR(CheckRules("train.schedule.rules", job.train().schedule().rules(), table));
-  return CheckRules("train.weight_decay.rules", job.train().weight_decay().rules(), table);
+  return ForEachRule(job, [&](const std::string& key, const std::string& pattern) {
+    return models::CheckParameterPattern(key + ".tensors", pattern, table);
+  });
+}
+
+std::vector<std::string> RulesOfFrozenTensors(const pb::Job& job,
+                                              const models::ParameterTable& table) {
+  std::vector<std::string> keys;
+  (void)ForEachRule(job, [&](const std::string& key, const std::string& pattern) {
+    if (!models::MatchesOneOf(pattern, table.parameters)) keys.push_back(key);
+    return Ok();
+  });
+  return keys;
 }
 
 std::vector<float> DecaysOf(const pb::Job& job, const models::ParameterTable& table,

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <string>
 #include <vector>
 
 #include "common/base/status.h"
@@ -14,8 +15,11 @@
 namespace tern::setup {
 
 // kBadJob if a rule for single tensors (of exchange.rules, train.schedule.rules or
-// train.weight_decay.rules) matches no tensor of the table.
+// train.weight_decay.rules) matches no parameter of the table, frozen or not.
 Status CheckTensorRules(const pb::Job& job, const models::ParameterTable& table);
+// The keys of those rules that match frozen parameters only: "train.schedule.rules[0]".
+std::vector<std::string> RulesOfFrozenTensors(const pb::Job& job,
+                                              const models::ParameterTable& table);
 
 // Returns the weight decay of each parameter of the table if the job's weight_decay.where is
 // `where` (in the gradient, or in the update of the weights); else zeros. The first rule that

@@ -41,7 +41,8 @@ class Evaluator {
   // Evaluates part number `part` (from 0) of the `num_parts` nearly equal parts of the test set.
   // Returns the sum of the losses and the numbers of correct samples. If `confusion` is not null,
   // overwrites it with a [classes, classes] matrix of counts: row = label, column = predicted
-  // class. Damaged images are left out. kBadData if they are more than the job allows, or all.
+  // class. Damaged images are left out: without samples if all of the part are damaged. kBadData if
+  // they are more than the job allows.
   Result<engine::Score> Run(uint32_t part, uint32_t num_parts,
                             client::Confusion* confusion = nullptr);
 

@@ -44,6 +44,9 @@ Status EvaluateAlone(const setup::Setup& setup, uint32_t rank, const std::string
   const Result<engine::Score> score =
       (*evaluator)->Run(0, 1, wants_confusion ? &confusion : nullptr);
   if (!score.ok()) return score.status();
+  if (score->samples == 0) {
+    return Status(Code::kBadData, "all test images are damaged; expected one that can be decoded");
+  }
   const auto num_samples = static_cast<double>(score->samples);
   std::printf("top-1 %.4f, top-5 %.4f, loss %.6g on %llu test images\n",
               static_cast<double>(score->correct) / num_samples,

@@ -38,6 +38,7 @@ Result<pb::Figures> FiguresExchange::MakeComparisonFigures() {
 }
 
 Result<pb::Figures> FiguresExchange::Evaluate(bool is_last) {
+  evaluation_status_ = Ok();
   const auto own_rank = std::lower_bound(present_ranks_.begin(), present_ranks_.end(), rank_);
   pb::Figures own_figures;
   if (own_rank == present_ranks_.end() || *own_rank != rank_)
@@ -48,6 +49,11 @@ Result<pb::Figures> FiguresExchange::Evaluate(bool is_last) {
   Confusion confusion;
   const Result<Score> score =
       compute_.Evaluate(part, num_parts, counts_confusion ? &confusion : nullptr);
+  if (is_last && computes_ && score.status().code() == Code::kBadData) {
+    evaluation_status_ = score.status();
+    own_figures.set_test_failed(true);
+    return own_figures;
+  }
   if (!score.ok()) return score.status();
   own_figures.set_test_loss(score->loss);
   own_figures.set_test_correct(score->correct);
@@ -163,7 +169,9 @@ void FiguresExchange::OnEvaluated(const std::vector<pb::Figures>& by_rank, uint6
   // In a job without rounds, each worker has pulled the servers' last weights since the comparison.
   if (!setup_.plan.has_rounds) total.set_parameters_hash(replica_.Hash());
   confusion_.clear();
+  bool has_failed = false;
   for (const pb::Figures& figures : by_rank) {
+    has_failed = has_failed || figures.test_failed();
     confusion_.resize(std::max(confusion_.size(), static_cast<size_t>(figures.confusion_size())));
     for (int i = 0; i < figures.confusion_size(); ++i) confusion_[i] += figures.confusion(i);
     total.set_test_loss(total.test_loss() + figures.test_loss());
@@ -171,7 +179,7 @@ void FiguresExchange::OnEvaluated(const std::vector<pb::Figures>& by_rank, uint6
     total.set_test_top5_correct(total.test_top5_correct() + figures.test_top5_correct());
     total.set_test_samples(total.test_samples() + figures.test_samples());
   }
-  if (total.test_samples() == 0) return;
+  if (has_failed || total.test_samples() == 0) return OnEvaluatedWithoutScores(has_failed, total);
   const auto num_samples = static_cast<double>(total.test_samples());
   LOG(INFO) << "after step " << steps << ": test accuracy "
             << static_cast<double>(total.test_correct()) / num_samples << " of "
@@ -185,6 +193,19 @@ void FiguresExchange::OnEvaluated(const std::vector<pb::Figures>& by_rank, uint6
                     ? Cat(", replicas agree on hash ", Hex(total.parameters_hash()))
                     : std::string());
   record_.Add(by_rank, total, steps);
+  if (record_.is_used()) *total.mutable_evaluations() = record_.Get();
+  newest_evaluation_ = total;
+}
+
+void FiguresExchange::OnEvaluatedWithoutScores(bool has_failed, pb::Figures total) {
+  if (!computes_) return;  // The job evaluates nothing.
+  if (!has_failed) {
+    evaluation_status_ =
+        Status(Code::kBadData, "all test images are damaged; expected one that can be decoded");
+  }
+  // The scores are of a part of the test set. Only whether the sum of the losses is finite counts.
+  confusion_.clear();
+  total.clear_test_samples();
   if (record_.is_used()) *total.mutable_evaluations() = record_.Get();
   newest_evaluation_ = total;
 }

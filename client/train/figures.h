@@ -31,6 +31,7 @@ class FiguresExchange {
         compute_(compute),
         replica_(replica),
         gradient_(gradient),
+        computes_(setup.job.train().compute() == pb::Train::net),
         record_(setup.job) {}
 
   // Whether workers exchange figures after `steps` steps, and whether an evaluation is due then.
@@ -41,8 +42,13 @@ class FiguresExchange {
   Result<pb::Figures> MakeComparisonFigures();
   // Evaluates this worker's part of the test set and returns the entry for kEvaluate. REQUIRES the
   // answer to kCompare. `is_last`: whether this is the job's last evaluation, which adds the
-  // confusion matrix if the job asks for it. kBadData if test images are damaged.
+  // confusion matrix if the job asks for it. kBadData if more test images are damaged than the job
+  // allows; in the last evaluation, evaluation_status() then has the error and the entry says so,
+  // because the weights are still to be written.
   Result<pb::Figures> Evaluate(bool is_last);
+  // kBadData if this worker's part of the newest evaluation has failed, or if nobody's part had an
+  // image that could be decoded. That evaluation has no scores then, and is not in the record.
+  const Status& evaluation_status() const { return evaluation_status_; }
   // Returns the entry for kWriteFirst or kWriteElsewhere. `path`: the final weights that this
   // worker has written, empty if it has written none. `error`: why it could not write the results;
   // ok if it could, or has not tried.
@@ -71,6 +77,8 @@ class FiguresExchange {
   Status AverageStatistics(const std::vector<pb::Figures>& by_rank);
   Status OnCompared(const std::vector<pb::Figures>& by_rank, uint64_t steps);
   void OnEvaluated(const std::vector<pb::Figures>& by_rank, uint64_t steps);
+  // `has_failed`: whether a worker could not evaluate its part. `total`: the sums of the others'.
+  void OnEvaluatedWithoutScores(bool has_failed, pb::Figures total);
   void OnWritten(const std::vector<pb::Figures>& by_rank);
 
   const setup::Setup& setup_;
@@ -78,9 +86,11 @@ class FiguresExchange {
   Compute& compute_;
   Replica& replica_;
   Gradient& gradient_;
+  const bool computes_;                  // by the job's network, so that each evaluation has scores
   std::vector<uint32_t> present_ranks_;  // the ranks in the newest comparison, ascending
   pb::Figures compared_sums_;            // the losses and samples of present_ranks_, added up
   pb::Figures newest_evaluation_;
+  Status evaluation_status_;
   EvaluationRecord record_;
   Confusion confusion_;  // over all workers, at the last evaluation
 };

@@ -138,6 +138,8 @@ Status Trainer::Train() {
                                       return ExchangeFigures(purpose, figures);
                                     }));
   evaluation_files_.OnResultsWritten(figures_);
+  TERN_RETURN_IF_ERROR(figures_.evaluation_status().Within(
+      "the weights are written, but their last evaluation has failed"));
   return end_checkpoint_status_;
 }
 
@@ -169,8 +171,10 @@ Status Trainer::TrainSteps() {
       const TraceSpan span("compare, evaluate", {.step = steps_done_});
       TERN_RETURN_IF_ERROR(Drain(/*is_at_end=*/false));
       TERN_RETURN_IF_ERROR(ExchangeFigures(protocol::kCompare, figures_.MakeComparisonFigures()));
-      if (figures_.EvaluationIsDue(steps_done_))
+      if (figures_.EvaluationIsDue(steps_done_)) {
         TERN_RETURN_IF_ERROR(ExchangeFigures(protocol::kEvaluate, figures_.Evaluate(false)));
+        TERN_RETURN_IF_ERROR(figures_.evaluation_status());
+      }
     }
     TERN_RETURN_IF_ERROR(HandleArrivedEvents());
     if (leave_status_.has_value()) return *leave_status_;

@@ -7,7 +7,8 @@
 //   waiting   until the event ReadyToTrain says that training may begin
 //   training  repeats: if figures (the workers' metrics) are due, waits for open exchanges
 //             ("drains") and exchanges figures; then makes a step
-//   ending    drains, exchanges the last figures, writes the weights
+//   ending    drains, exchanges the last figures, writes the weights, also if damaged test images
+//             have kept a worker from evaluating them: the job then ends with that error
 //   serving   sends its State to other workers until the job is over
 //
 // In every phase the job may go back to an earlier round; before `serving`, a State may arrive,

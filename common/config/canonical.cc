@@ -198,7 +198,9 @@ pb::Job WithoutResumableKeys(const pb::Job& job) {
   job_without_resumable_keys.clear_evaluation();
   job_without_resumable_keys.mutable_evaluation()->set_ema_decay(job.evaluation().ema_decay());
   pb::Job canonical_job = WithoutLocalKeys(job_without_resumable_keys);
-  canonical_job.mutable_exchange()->clear_max_scaler();  // a limit, which changes no result
+  // Limits: a job that stays below them has the same result without them.
+  canonical_job.mutable_exchange()->clear_max_scaler();
+  canonical_job.mutable_data()->clear_max_corrupt();
   return canonical_job;
 }
 

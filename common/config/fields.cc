@@ -21,6 +21,12 @@ using google::protobuf::FieldDescriptor;
 
 namespace {
 
+// `key`, as FindKey returns it, with `index` in place of each "[0]".
+std::string WithIndices(std::string key, const std::string& index) {
+  for (size_t i = 0; (i = key.find("[0]", i)) != std::string::npos;) key.replace(i, 3, index);
+  return key;
+}
+
 template <typename T>
 std::string ShortestText(T number) {
   char text[64];
@@ -154,7 +160,8 @@ std::string FindKey(const std::function<bool(const FieldDescriptor&)>& matches) 
 }
 
 std::string FindKeyByName(const std::string& name) {
-  return FindKey([&](const FieldDescriptor& field) { return field.name() == name; });
+  return WithIndices(FindKey([&](const FieldDescriptor& field) { return field.name() == name; }),
+                     "[]");
 }
 
 std::string FindValueKey(const std::string& name) {
@@ -165,8 +172,7 @@ std::string FindValueKey(const std::string& name) {
   if (key.empty() && section != nullptr && section->message_type() != nullptr &&
       section->message_type()->FindFieldByName("count") != nullptr)
     key = name + ".count";
-  for (size_t i = 0; (i = key.find("[0]", i)) != std::string::npos;) key.replace(i, 3, ".0");
-  return key;
+  return WithIndices(std::move(key), ".0");
 }
 
 std::string NumberText(double number) { return ShortestText(number); }

@@ -59,8 +59,8 @@ std::string AllowedField(const google::protobuf::FieldDescriptor* field, const N
 // is none.
 std::string FindKey(
     const std::function<bool(const google::protobuf::FieldDescriptor& field)>& matches);
-// The dotted name of the first key, in any section of a job, that is called `name`; empty if there
-// is none.
+// The dotted name of the first key, in any section of a job, that is called `name`, with [] for any
+// item of a list: "servers[].address"; empty if there is none.
 std::string FindKeyByName(const std::string& name);
 // The first key that is called `name` and has a value, as --set takes it: "servers.0.address" for
 // "address". For a section with a key `count`, that key: "workers.count" for "workers". Empty if

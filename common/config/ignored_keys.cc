@@ -80,6 +80,15 @@ class IgnoredKeys {
     }
   }
 
+  // Finds a warm-up that is not shorter than the job. A number of epochs is not compared.
+  void FindLongWarmup(const pb::Train& train) {
+    const uint64_t warmup_steps = train.schedule().warmup_steps();
+    if (warmup_steps == 0 || !train.has_steps() || warmup_steps < train.steps()) return;
+    warnings_.push_back(Cat("train.schedule.warmup_steps is ", warmup_steps, ", and the job has ",
+                            train.steps(),
+                            " steps: the learning rate never reaches the schedule's"));
+  }
+
  private:
   // Whether a codec for pushes has scalers. True if the caller passed no table of such codecs.
   bool HasScalers(const pb::Exchange& exchange) const {
@@ -120,6 +129,7 @@ std::vector<std::string> WarningsOfIgnoredKeys(const pb::Job& written_job,
   keys.FindIn(written_job, complete_job, "");
   keys.FindKeysOfScalers(written_job, complete_job);
   keys.FindKeysOfAlgorithms(written_job, complete_job);
+  keys.FindLongWarmup(complete_job.train());
   return keys.TakeWarnings();
 }
 

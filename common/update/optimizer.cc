@@ -166,6 +166,7 @@ class Rmsprop : public VelocityOptimizer {
   }
   void Update(float* w, const float* g, size_t first, size_t n, const Step& step,
               const kernels::TensorRates& rates) override {
+    if (rates.rate_times == 0) return;  // as in kernels/update/optimizer_math.h
     kernels::RmspropStep rmsprop_step = RmspropStepOf(step);
     rmsprop_step.lr *= rates.rate_times;
     kernels::RmspropUpdate(w, velocity_.data() + first, mean_square_.data() + first, g, n,

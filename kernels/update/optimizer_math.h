@@ -43,6 +43,7 @@ TERN_HOST_DEVICE void UpdateElement(const UpdateStep& s, const TensorRates& rate
     *m = s.momentum * *m + rates.local_rate * d;
     *w -= (s.lr * rates.rate_times) * *m;
   } else if constexpr (kRule == UpdateRule::kRmsprop) {
+    if (rates.rate_times == 0) return;  // The momentum has earlier rates and would move the weight.
     *v = s.rmsprop.rho * *v + s.rmsprop.one_minus_rho * (d * d);
     *m = s.rmsprop.momentum * *m +
          (s.rmsprop.lr * rates.rate_times) * (d / sqrtf(*v + s.rmsprop.epsilon));

@@ -16,7 +16,7 @@ bool Matches(const std::string& pattern, const std::string& name) {
 }
 
 template <typename Tensors>
-bool MatchesOneOf(const std::string& pattern, const Tensors& tensors) {
+bool MatchesOne(const std::string& pattern, const Tensors& tensors) {
   return std::any_of(tensors.begin(), tensors.end(),
                      [&](const auto& tensor) { return Matches(pattern, tensor.name); });
 }
@@ -31,9 +31,10 @@ Status NoTensor(const std::string& key, const std::string& pattern, const Parame
   names.resize(std::min(num_names, kMaxNames));
   return Status(
       Code::kBadJob,
-      Cat(key, ": \"", Printable(pattern), "\" is the name of no tensor of the model; its ",
-          num_names > kMaxNames ? "first " : "", "tensors are ", Join(names, ", "),
-          num_names > kMaxNames ? "; `tern check` lists all of a job's" : ""));
+      Cat(key, ": \"", Printable(pattern), "\" is the name of ",
+          MatchesOne(pattern, table.statistics) ? "statistics, and of no tensor" : "no tensor",
+          " of the model; its ", num_names > kMaxNames ? "first " : "", "tensors are ",
+          Join(names, ", "), num_names > kMaxNames ? "; `tern check` lists all of a job's" : ""));
 }
 
 // The name of the layer: that of its parameter without the last part.
@@ -49,11 +50,20 @@ bool MatchesAny(const std::vector<std::string>& patterns, const std::string& nam
 Status CheckPatterns(const std::string& key, const std::vector<std::string>& patterns,
                      const ParameterTable& table) {
   for (const std::string& pattern : patterns) {
-    if (!MatchesOneOf(pattern, table.parameters) && !MatchesOneOf(pattern, table.frozen) &&
-        !MatchesOneOf(pattern, table.statistics))
-      return NoTensor(key, pattern, table);
+    if (!MatchesOne(pattern, table.statistics))
+      TERN_RETURN_IF_ERROR(CheckParameterPattern(key, pattern, table));
   }
   return Ok();
+}
+
+Status CheckParameterPattern(const std::string& key, const std::string& pattern,
+                             const ParameterTable& table) {
+  if (MatchesOneOf(pattern, table.parameters) || MatchesOneOf(pattern, table.frozen)) return Ok();
+  return NoTensor(key, pattern, table);
+}
+
+bool MatchesOneOf(const std::string& pattern, const std::vector<Parameter>& parameters) {
+  return MatchesOne(pattern, parameters);
 }
 
 Status FreezeParameters(const std::vector<std::string>& patterns, ParameterTable* table) {

@@ -16,6 +16,11 @@ bool MatchesAny(const std::vector<std::string>& patterns, const std::string& nam
 // `key`, the job's key that has the patterns.
 Status CheckPatterns(const std::string& key, const std::vector<std::string>& patterns,
                      const ParameterTable& table);
+// kBadJob if the pattern matches no parameter of the table, frozen or not. Otherwise as above.
+Status CheckParameterPattern(const std::string& key, const std::string& pattern,
+                             const ParameterTable& table);
+// Whether the pattern matches the name of one of the parameters.
+bool MatchesOneOf(const std::string& pattern, const std::vector<Parameter>& parameters);
 
 // Moves the parameters that match one of the patterns from `parameters` to `frozen` of the table,
 // and sets the offsets of both. Marks the statistics of layers without other parameters as frozen.

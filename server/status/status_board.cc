@@ -195,6 +195,7 @@ void StatusBoard::OnSent(const pb::Envelope& head, const Bytes& payload) {
   for (const std::string& of_worker : all.by_rank()) {
     pb::Figures figures;
     if (!figures.ParseFromString(of_worker)) return;
+    if (figures.test_failed()) return;  // The others' scores are of a part of the test set.
     correct += static_cast<double>(figures.test_correct());
     loss += figures.test_loss();
     samples += static_cast<double>(figures.test_samples());

@@ -42,6 +42,12 @@ std::string WriteImageFolder(const TestJob& job) {
   return images_folder;
 }
 
+// Its header stays valid.
+void CutFileInHalf(const std::string& path) {
+  const std::string bytes = ReadFile(path);
+  std::ofstream(path, std::ios::binary) << bytes.substr(0, bytes.size() / 2);
+}
+
 std::vector<std::string> DataArguments(const std::string& format, const std::string& dir,
                                        const std::string& threads) {
   std::vector<std::string> arguments;
@@ -86,9 +92,7 @@ TEST(Images, DamagedOnesAreNamedAndLeftOutUpToTheLimit) {
   TestJob job({.steps = 4, .model = kNet});
   const std::string images_folder = WriteImageFolder(job),
                     damaged_file = images_folder + "/train/class1/3.png";
-  const std::string image_bytes = ReadFile(damaged_file);
-  // Cuts the second half of the file off. Its header stays valid.
-  std::ofstream(damaged_file, std::ios::binary) << image_bytes.substr(0, image_bytes.size() / 2);
+  CutFileInHalf(damaged_file);
   job.StartAll(DataArguments("folder", images_folder, "2"));
   job.ExpectAllEnd(0);
   TestProgram& refused_pack =
@@ -118,14 +122,53 @@ TEST(Images, OneDamagedImageTooManyEndsTheJobWhileItTrains) {
   TestJob job({.steps = 100000, .model = kNet, .yaml = "faults: {on_worker_loss: wait}\n"});
   const std::string images_folder = WriteImageFolder(job),
                     damaged_file = images_folder + "/train/class1/3.png";
-  const std::string image_bytes = ReadFile(damaged_file);
-  std::ofstream(damaged_file, std::ios::binary) << image_bytes.substr(0, image_bytes.size() / 2);
+  CutFileInHalf(damaged_file);
   std::vector<std::string> arguments = DataArguments("folder", images_folder, "2");
   arguments.insert(arguments.end(), {"--set", "data.max_corrupt=0"});
   job.StartAll(arguments);
   job.ExpectAllEnd(65);
   for (TestProgram* program : {&job.worker(0), &job.worker(1), &job.server(0)})
     EXPECT_THAT(program->err(), HasSubstr(damaged_file + ": damaged PNG"));
+}
+
+// Test images are decoded after the last step. A job that the damage ends has its weights, and goes
+// on from its checkpoints once more damage is allowed.
+TEST(Images, ADamagedTestImageDoesNotCostTheWeights) {
+  TestJob job({.steps = 4, .model = kNet, .yaml = "checkpoints: {every_steps: 2}\n"});
+  const std::string images_folder = WriteImageFolder(job);
+  CutFileInHalf(images_folder + "/test/class2/3.png");
+  std::vector<std::string> arguments = DataArguments("folder", images_folder, "2");
+  arguments.insert(arguments.end(), {"--set", "data.max_corrupt=0"});
+  job.StartAll(arguments);
+  job.ExpectAllEnd(65);
+  EXPECT_THAT(job.worker(0).err(),
+              AllOf(HasSubstr(") ended the job: the weights are written, but their last "
+                              "evaluation has failed: "),
+                    HasSubstr("class2/3.png: damaged PNG"), HasSubstr("raise max_corrupt")));
+  const std::string weights = job.Weights();
+  EXPECT_FALSE(weights.empty());
+  job.StartAll(DataArguments("folder", images_folder, "2"));
+  job.ExpectAllEnd(0);
+  EXPECT_THAT(job.Log("worker", 0),
+              AllOf(HasSubstr("data.max_corrupt was 0, is now 1"), HasSubstr("of 35 (")));
+  EXPECT_EQ(job.Weights(), weights);
+}
+
+TEST(Images, AWorkerWhoseTestImagesAreAllDamagedEvaluatesNone) {
+  TestJob job({.steps = 4, .model = kNet});
+  const std::string test_folder = WriteImageFolder(job) + "/test";
+  for (const char* label : {"0", "1", "2"}) {
+    for (uint32_t i = 0; i < 12; ++i) {
+      const std::string path = test_folder + "/class" + label + "/" + std::to_string(i);
+      std::filesystem::remove(path + ".jpg");
+      if (i % 3 == 0 && *label != '0') CutFileInHalf(path + ".png");
+    }
+  }
+  std::vector<std::string> arguments = DataArguments("folder", job.folder() + "/images", "2");
+  arguments.insert(arguments.end(), {"--set", "data.max_corrupt=8"});
+  job.StartAll(arguments);
+  job.ExpectAllEnd(0);
+  EXPECT_THAT(job.Log("worker", 0), HasSubstr("of 4 ("));
 }
 
 TEST(Images, ConvertListsItsFormats) {

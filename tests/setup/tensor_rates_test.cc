@@ -79,6 +79,22 @@ TEST(LearningRate, IsZeroAfterTheLastStepOfTheRule) {
   EXPECT_EQ(rates.InStep(1'000'000, 2).rate_times, 1);
 }
 
+TEST(TensorRules, MatchNotOnlyStatistics) {
+  const SmallJobFile file;
+  const std::string net =
+      "model={net: {layers: [{name: conv, conv: {outputs: 4, kernel: 5}}, "
+      "{name: norm, batch_norm: {}}, {name: scores, dense: {outputs: 10}}, "
+      "{name: loss, softmax_loss: {}}]}}";
+  for (const std::string tensors : {"norm.running_mean", "'*.running_var'"}) {
+    const auto job = MakeSetup(
+        file.path(), {net, Cat("train.weight_decay.rules=[{tensors: ", tensors, ", rate: 3}]")});
+    ASSERT_EQ(job.status().code(), Code::kBadJob) << tensors;
+    EXPECT_THAT(job.status().message(),
+                HasSubstr("is the name of statistics, and of no tensor of the model; its tensors "
+                          "are conv.weight, "));
+  }
+}
+
 TEST(TensorRules, MatchATensor) {
   const SmallJobFile file;
   for (const auto& [rules, value] : {std::pair{"exchange.rules", "codec: fp32"},

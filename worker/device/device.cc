@@ -70,7 +70,8 @@ Result<DeviceMemory> AllocateDeviceUninitialized(size_t bytes) {
   if (error == cudaErrorMemoryAllocation) {
     return Status(Code::kBadJob, Cat("the GPU has less than ", HumanBytes(bytes),
                                      " of free memory (", malloc_status.message(),
-                                     "); take a smaller batch per worker or a smaller net"));
+                                     "); take a smaller batch per worker or a smaller net, or "
+                                     "lower evaluation.batch"));
   }
   if (!malloc_status.ok()) return malloc_status;
   return DeviceMemory(memory);

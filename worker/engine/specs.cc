@@ -20,12 +20,12 @@ bool CanFuseRelu(pb::LayerDef::KindCase kind) {
          kind == pb::LayerDef::kBatchNorm || kind == pb::LayerDef::kAdd;
 }
 
-Status CheckTensorSizes(const Shapes& shapes, uint32_t batch) {
+Status CheckTensorSizes(const Shapes& shapes, uint32_t batch, bool is_training) {
   if (batch == 0) return BadJobError("the engine needs a batch of at least one sample");
   for (const auto& [name, dims] : shapes) {
     if (models::Elements(dims) <= kMaxElements / batch) continue;
     return BadJobError("tensor \"" + name + "\" has more than 2^31 elements at a batch of " +
-                       std::to_string(batch) + "; take a smaller batch per worker");
+                       std::to_string(batch) + "; " + SmallerBatch(is_training));
   }
   return Ok();
 }
@@ -184,13 +184,17 @@ class LayerPlanner {
 
 }  // namespace
 
+std::string SmallerBatch(bool is_training) {
+  return is_training ? "take a smaller batch per worker" : "lower evaluation.batch";
+}
+
 Result<std::vector<PlannedLayer>> PlanLayers(const pb::NetDef& def, const Net::Options& options,
                                              const models::ParameterTable& table,
                                              const Net::Arenas& arenas, float* frozen_gradients,
                                              HasLayer has_layer) {
   const auto shapes = models::InferShapes(def);
   if (!shapes.ok()) return shapes.status();
-  TERN_RETURN_IF_ERROR(CheckTensorSizes(*shapes, options.batch));
+  TERN_RETURN_IF_ERROR(CheckTensorSizes(*shapes, options.batch, options.is_training));
   return LayerPlanner(def, options, *shapes, ArenaCursor(table, arenas, frozen_gradients),
                       has_layer)
       .Plan();

@@ -18,6 +18,9 @@ struct PlannedLayer {
   std::string output_tensor;               // The name of the output tensor.
 };
 
+// What to do about a net that is too large: names the batch that the job's author can lower.
+std::string SmallerBatch(bool is_training);
+
 // A function that returns whether the backend supports layers of a kind.
 using HasLayer = bool (*)(pb::LayerDef::KindCase kind);
 

@@ -125,14 +125,18 @@ class TrainerTest : public testing::Test {
     port_->on_finish = [this] { events_.Push(Ended{Ok()}); };
   }
 
-  worker::JobCompute MakeCompute() {
+  data::Batches MakeBatches() {
     data::Epochs::Options options;
     options.batch_total = 4;
-    return {*data::Batches::Make(*train_samples_, options), 1, *compute_, *evaluator_};
+    return *data::Batches::Make(*train_samples_, options);
   }
+  worker::JobCompute MakeCompute() { return {MakeBatches(), 1, *compute_, *evaluator_}; }
 
   Status Run() {
     worker::JobCompute compute = MakeCompute();
+    return RunWith(compute);
+  }
+  Status RunWith(Compute& compute) {
     auto trainer =
         Trainer::Make({*job_, 0, kSteps, compute, *replica_, *coder_, *port_, events_, progress_});
     return trainer.ok() ? (*trainer)->Run() : trainer.status();
@@ -513,6 +517,60 @@ TEST_F(TrainerTest, AnErrorLeavesTheCurveSoFar) {
   ASSERT_EQ(rows.size(), 1u);  // Losses are compared every four steps.
   EXPECT_EQ(rows[0].step, 4u);
   EXPECT_TRUE(rows[0].train_loss.has_value());
+}
+
+// Evaluates to the given result, in place of the test set.
+class FixedEvaluation : public worker::JobCompute {
+ public:
+  FixedEvaluation(const data::Batches& batches, worker::BatchCompute& compute,
+                  worker::Evaluator& evaluator, Result<Score> result)
+      : JobCompute(batches, 1, compute, evaluator), result_(std::move(result)) {}
+  Result<Score> Evaluate(uint32_t, uint32_t, Confusion*) override { return result_; }
+
+ private:
+  const Result<Score> result_;
+};
+
+// Test images are decoded for the first time after the last step, unless the job evaluates before.
+TEST_F(TrainerTest, DamagedTestImagesDoNotCostTheWeights) {
+  const std::string weights_path = folder_ + "/weights.safetensors";
+  const Status damaged(Code::kBadData, "0.png: damaged PNG"), broken(Code::kInternal, "broken");
+  events_.Push(ReadyToTrain{0});
+  FixedEvaluation broken_compute(MakeBatches(), *compute_, *evaluator_, broken);
+  EXPECT_EQ(RunWith(broken_compute).code(), Code::kInternal);
+  EXPECT_FALSE(std::filesystem::exists(weights_path)) << "a device may have failed";
+  for (const Result<Score>& result : {Result<Score>(damaged), Result<Score>(Score{})}) {
+    ResetWorker();
+    events_.Push(ReadyToTrain{0});
+    FixedEvaluation compute(MakeBatches(), *compute_, *evaluator_, result);
+    const Status status = RunWith(compute);
+    EXPECT_EQ(status.code(), Code::kBadData);
+    EXPECT_EQ(status.message(), "the weights are written, but their last evaluation has failed: " +
+                                    (result.ok() ? "all test images are damaged; expected one that "
+                                                   "can be decoded"
+                                                 : damaged.message()));
+    ASSERT_EQ(port_->finish_calls.size(), 1u);
+    EXPECT_EQ(port_->finish_calls[0].second.test_samples(), 0u);
+    EXPECT_EQ(port_->finish_calls[0].second.parameters_hash(), port_->hash_after_round[kSteps]);
+    EXPECT_TRUE(std::filesystem::remove(weights_path));
+  }
+}
+
+TEST_F(TrainerTest, ScoresOfAPartOfTheTestSetAreNone) {
+  port_->modify_answer = [](Answer* answer) {
+    if (answer->cell != protocol::Cell{protocol::Kind::kFigures, 0, protocol::kEvaluate}) return;
+    pb::FiguresOfAll figures_of_all;
+    ASSERT_TRUE(figures_of_all.ParseFromArray(answer->payload.data(),
+                                              static_cast<int>(answer->payload.size())));
+    pb::Figures figures_of_worker1;
+    figures_of_worker1.set_test_failed(true);
+    figures_of_all.add_by_rank(figures_of_worker1.SerializeAsString());
+    answer->payload = Bytes::Own(figures_of_all.SerializeAsString());
+  };
+  events_.Push(ReadyToTrain{0});
+  EXPECT_TRUE(Run().ok()) << "worker 1 ends the job";
+  EXPECT_EQ(port_->finish_calls.at(0).second.test_samples(), 0u);
+  EXPECT_TRUE(std::filesystem::exists(folder_ + "/weights.safetensors"));
 }
 
 TEST_F(TrainerTest, EndsOnASumOfTheWrongSize) {

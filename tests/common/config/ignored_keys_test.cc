@@ -81,6 +81,14 @@ TEST(IgnoredKeys, DependOnDefaults) {
                                     "fixed")));
 }
 
+TEST(IgnoredKeys, IncludeAScheduleThatTheJobIsTooShortFor) {
+  EXPECT_THAT(WarningsWith({"train.steps=5", "train.schedule={name: cosine, warmup_steps: 5}"}),
+              ElementsAre("train.schedule.warmup_steps is 5, and the job has 5 steps: the learning "
+                          "rate never reaches the schedule's"));
+  EXPECT_THAT(WarningsWith({"train.steps=6", "train.schedule={name: cosine, warmup_steps: 5}"}),
+              IsEmpty());
+}
+
 TEST(IgnoredKeys, AreThoseOfScalersWithoutACodecThatHasThem) {
   const std::string reason =
       "no effect, because no tensor has a codec with scalers: a ternary one, or qsgd_shared";

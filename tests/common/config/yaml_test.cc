@@ -82,6 +82,15 @@ TEST(YamlJob, SuggestsTheNearestKey) {
           StartsWith("job.yaml:13:27: exchange.xyzzy: saw an unknown key; allowed: one of codec")));
 }
 
+// The layer that has the key may be another kind of layer in this job.
+TEST(YamlJob, SuggestsAKeyOfAListWithoutAnIndex) {
+  EXPECT_THAT(
+      FaultsOf(SmallJobWith("name: lenet",
+                            "net: {layers: [{standardize: {}}, {avg_pool: {outputs: 3}}]}")),
+      Contains(HasSubstr("model.net.layers[1].avg_pool.outputs: saw an unknown key; did you "
+                         "mean model.net.layers[].conv.outputs? Allowed: ")));
+}
+
 TEST(YamlJob, NamesTheNewNameOfARenamedKey) {
   const std::string expected_error =
       "saw a key that is called checkpoints.shard_every_steps now; allowed: "

@@ -276,6 +276,20 @@ TEST(Optimizer, RateTimesMultipliesTheRate) {
   }
 }
 
+// A rule's until_step. The momentum of RMSProp has the rates of earlier steps.
+TEST(Optimizer, ATensorWhoseRateHasEndedDoesNotMove) {
+  for (const std::string& name : OptimizerNames()) {
+    const auto optimizer = std::move(*MakeOptimizer(MakeConfig(name), 2));
+    std::vector<float> w = {1, -3};
+    const std::vector<float> g = {1, -2};
+    optimizer->Update(w.data(), g.data(), 0, 2, {0.5, 1}, {.decay = kDecay});
+    const std::vector<float> moved = w;
+    EXPECT_NE(moved, (std::vector<float>{1, -3})) << name;
+    optimizer->Update(w.data(), g.data(), 0, 2, {0.5, 2}, {.decay = kDecay, .rate_times = 0});
+    EXPECT_EQ(w, moved) << name;
+  }
+}
+
 TEST(Optimizer, LarsMovesATensorOfZeros) {
   const auto optimizer = std::move(*MakeOptimizer(MakeConfig("lars"), 2));
   std::vector<float> w = {0, 0};

@@ -190,14 +190,15 @@ TEST(Net, PaddingSamplesDoNotCount) {
 
 TEST(Net, RefusesInvalidBatches) {
   Problem problem(MakeLeNet(pb::Model::valid), 1);
-  const auto error_of_batch = [&](uint32_t batch) {
-    const auto net = Net::Make(problem.net, {.batch = batch, .is_training = false},
+  const auto error_of_batch = [&](uint32_t batch, bool is_training) {
+    const auto net = Net::Make(problem.net, {.batch = batch, .is_training = is_training},
                                {.parameters = problem.parameters.data()});
     EXPECT_EQ(net.status().code(), Code::kBadJob);
     return net.status().message();
   };
-  EXPECT_THAT(error_of_batch(0), HasSubstr("a batch of at least one sample"));
-  EXPECT_THAT(error_of_batch(4'000'000'000u), HasSubstr("take a smaller batch"));
+  EXPECT_THAT(error_of_batch(0, false), HasSubstr("a batch of at least one sample"));
+  EXPECT_THAT(error_of_batch(4'000'000'000u, true), HasSubstr("take a smaller batch per worker"));
+  EXPECT_THAT(error_of_batch(4'000'000'000u, false), HasSubstr("lower evaluation.batch"));
 }
 
 TEST(Net, RefusesAnInvalidNet) {

@@ -6,6 +6,7 @@
 #include "worker/engine/backends.h"
 #include "worker/engine/cpu/layers.h"
 #include "worker/engine/net_planner.h"
+#include "worker/engine/specs.h"
 
 namespace tern::engine {
 namespace {
@@ -125,8 +126,8 @@ Result<std::unique_ptr<Net>> MakeCpuNet(const pb::NetDef& def, const Net::Option
                        std::to_string(options.batch) + ": " + error.what());
   } catch (const std::bad_alloc&) {
     return BadJobError(where + ": not enough memory at a batch of " +
-                       std::to_string(options.batch) +
-                       "; take a smaller batch per worker or a smaller net");
+                       std::to_string(options.batch) + "; " + SmallerBatch(options.is_training) +
+                       ", or take a smaller net");
   }
 }
 
