@@ -10,13 +10,15 @@
 #include "client/train/figures.h"
 #include "client/train/replica_state.h"
 #include "proto/job.pb.h"
+#include "setup/setup.h"
 
 namespace tern::client {
 
 class EvaluationFiles {
  public:
   // `job` outlives this object.
-  explicit EvaluationFiles(const pb::Job& job) : job_(job), curve_(job.output_dir(), job.name()) {}
+  explicit EvaluationFiles(const pb::Job& job)
+      : job_(job), curve_(job.output_dir(), job.name(), setup::HasForeignTable(job)) {}
 
   // Call when training begins after `step` steps.
   void Begin(uint64_t step) { curve_.Begin(step); }

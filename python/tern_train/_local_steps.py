@@ -13,7 +13,8 @@ from tern_train._exchange import Exchange
 class LocalSteps:
     """Local steps between two exchanges: local SGD, and DiLoCo with an outer optimizer.
 
-    Stands in place of the optimizer; the module is used as it is, without DistributedDataParallel:
+    Stands in place of the optimizer in the loop. A scheduler is of ``inner``: ``StepLR(inner, 30)``; with a GradScaler,
+    ``local.step(scaler)`` stands in place of ``scaler.step(optimizer)``. The module is used as it is, without DistributedDataParallel:
 
         local = LocalSteps(model, inner=AdamW(model.parameters()), outer=SGD(model.parameters(), lr=0.7,
                            momentum=0.9, nesterov=True), every=100, job="job.yaml")
@@ -41,7 +42,8 @@ class LocalSteps:
     ``job``, ``rank``, ``overrides``    as for :class:`Exchange`
 
     With ``faults.on_worker_loss: wait`` a worker that was lost and starts again gets the weights and the outer optimizer of
-    the last exchange, and goes on after as many steps as ``steps`` says; its inner optimizer begins anew.
+    the last exchange, and goes on after as many steps as ``steps`` says; its inner optimizer begins anew. There is no
+    ``tern_state``: a program that starts again from its own checkpoint begins a new job, and codecs forget earlier gradients.
 
     Raises :class:`~tern_train.TernError` (64 for a module with a SyncBatchNorm or complex parameters), and
     :class:`~tern_train.Ended` if the job fails.
@@ -88,9 +90,14 @@ class LocalSteps:
             anchor.copy_(value)
         self.outer.load_state_dict(state["outer"])
 
-    def step(self) -> None:
-        """A step of the inner optimizer; after every ``every`` of them, an exchange and a step of the outer one."""
-        self.inner.step()
+    def step(self, scaler: torch.amp.GradScaler | None = None) -> None:
+        """A step of the inner optimizer; after every ``every`` of them, an exchange and a step of the outer one.
+
+        ``scaler``: a GradScaler, which takes the inner step, or skips it: it counts all the same."""
+        if scaler is None:
+            self.inner.step()
+        else:
+            scaler.step(self.inner)
         self.steps += 1
         if self.steps % self.every == 0:
             self.synchronize()

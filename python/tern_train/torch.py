@@ -68,8 +68,9 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 from tern_train._environment import rank_of_environment, sampler, world_size_of_environment
-from tern_train._exchange import Exchange, describe, refuse_sync_batch_norm
+from tern_train._exchange import Exchange
 from tern_train._local_steps import LocalSteps
+from tern_train._module import describe, refuse_sync_batch_norm
 from tern_train._trainer import Score, Trainer
 from tern_train._weights import load_weights, save_weights
 
