@@ -8,6 +8,7 @@ import torch
 
 from tern_train._client import TernError
 from tern_train._exchange import Exchange
+from tern_train._module import ModuleState, trained_parameters
 
 
 class LocalSteps:
@@ -62,11 +63,12 @@ class LocalSteps:
     ):
         if every < 1:
             raise TernError(64, f"every: saw {every}; allowed: a whole number, at least 1")
-        parameters = [parameter for parameter in module.parameters() if parameter.requires_grad]
+        parameters = [parameter for _, parameter in trained_parameters(module)]
         self.inner = inner
         self.outer = outer or torch.optim.SGD(parameters, lr=1.0)
         self.every = every
         self._module = module
+        self._module_state = ModuleState(module)
         self._anchors = [parameter.detach().clone() for parameter in parameters]
         self._parameters = parameters
         # The state between two exchanges is that of the last one, however far this worker has trained on.
@@ -78,13 +80,14 @@ class LocalSteps:
 
     def _state(self) -> dict[str, Any]:
         trained = {id(parameter) for parameter in self._parameters}
-        named = self._module.state_dict(keep_vars=True)  # with the parameters themselves, which are then known by their ids
-        others = {name: value for name, value in named.items() if id(value) not in trained}
+        # With the parameters themselves, which are then known by their ids, those of tied ones by several names.
+        names = {name for name, value in self._module.state_dict(keep_vars=True).items() if id(value) in trained}
+        others = {name: value for name, value in self._module_state.state_dict().items() if name not in names}
         return {"anchors": self._anchors, "others": others, "outer": self.outer.state_dict()}
 
     @torch.no_grad()
     def _load_state(self, state: dict[str, Any]) -> None:
-        self._module.load_state_dict(state["others"], strict=False)
+        self._module_state.load_state_dict(state["others"], strict=False)
         for parameter, anchor, value in zip(self._parameters, self._anchors, state["anchors"]):
             parameter.copy_(value)
             anchor.copy_(value)

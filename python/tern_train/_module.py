@@ -103,11 +103,11 @@ class ModuleState:
         return state
 
     @torch.no_grad()
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: dict[str, Any], strict: bool = True) -> None:
         own = self._module.state_dict()
         state.update({name: own[name] for name in _ignored(self._module) if name in own})
         others = {name: state.pop(name) for name in list(state) if name.startswith(self._PREFIX)}
-        self._module.load_state_dict(state)
+        self._module.load_state_dict(state, strict)
         for name, buffer in self._module.named_buffers():
             value = others.get(self._PREFIX + name)
             # What has another shape is a cache that grows with the data. What is equal may be memory that cannot be written,

@@ -346,7 +346,6 @@ def ignored_parameters():
     torch.manual_seed(RANK)
     module = torch.nn.Sequential(torch.nn.Linear(8, 4), torch.nn.Linear(4, 2))
     module[0].register_buffer("table", torch.randn(3), persistent=False)
-    module[0].register_buffer("expanded", torch.ones(1).expand(3), persistent=False)
     own = module[1].weight.sum().item()
     DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(module, ["1.weight"])
     net = tern.torch.ddp(module)
