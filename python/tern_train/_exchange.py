@@ -18,6 +18,7 @@ from tern_train._memory import bytes_of, in_layout_of
 from tern_train._module import (
     ModuleState,
     digest_of,
+    no_gradients,
     parameters_of,
     refuse_sync_batch_norm,
     running_statistics,
@@ -153,21 +154,13 @@ class Exchange(Session):
             _at_end_of_backward(self._give_unused)
 
     def _refuse_missing(self) -> None:
-        """Ends the job if DistributedDataParallel holds a bucket back: its other workers would wait for ever for this step."""
+        """Ends the job if DistributedDataParallel holds a bucket back: all workers would wait for ever for the end of this step."""
         seen = {id(parameter) for parameters, _ in self._buckets for parameter in parameters}
         missing = [(name, p) for name, p in zip(self._names, self.parameters) if id(p) not in seen]
-        if not missing:
-            return
-        # Some have a gradient, but share a bucket with one that has none.
-        names = [name for name, p in missing if p.grad is None] or [name for name, _ in missing]
-        more = f" and {len(names) - 8} more" if len(names) > 8 else ""
-        error = TernError(
-            64,
-            f"parameters had no gradient in this backward pass, among {', '.join(names[:8])}{more}: use all parameters in every "
-            "forward pass, or give ddp (DistributedDataParallel) find_unused_parameters=True",
-        )
-        self._close_with(error)
-        raise error
+        if missing:
+            error = no_gradients(missing)
+            self._close_with(error)
+            raise error
 
     @torch.no_grad()
     def _give_unused(self) -> None:

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
@@ -60,6 +60,18 @@ def digest_of(tensors: Iterable[tuple[str, torch.Tensor]]) -> int:
         digest.update(name.encode())
         digest.update(bytes_of(tensor))
     return int.from_bytes(digest.digest()[:8], "little") if count else 0
+
+
+def no_gradients(missing: Sequence[tuple[str, torch.nn.Parameter]]) -> TernError:
+    """The error if a backward pass does not give these parameters."""
+    # Some have a gradient, but stand behind one that has none.
+    names = [name for name, p in missing if p.grad is None] or [name for name, _ in missing]
+    more = f" and {len(names) - 8} more" if len(names) > 8 else ""
+    return TernError(
+        64,
+        f"parameters had no gradient in this backward pass, among {', '.join(names[:8])}{more}: use all parameters in every "
+        "forward pass, or give ddp (DistributedDataParallel) find_unused_parameters=True",
+    )
 
 
 def refuse_sync_batch_norm(module: torch.nn.Module) -> None:

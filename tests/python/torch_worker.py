@@ -323,13 +323,15 @@ class Drops(torch.nn.Module):
 
     def __init__(self, drops):
         super().__init__()
-        self.dropped, self.first, self.last = torch.nn.Linear(64, 64), torch.nn.Linear(8, 64), torch.nn.Linear(64, 4)
+        self.dropped, self.first = torch.nn.Linear(64, 64), torch.nn.Linear(8, 64)
+        self.middle, self.last = torch.nn.Linear(64, 64), torch.nn.Linear(64, 4)
         self.num_left = 3 if drops else 100
 
     def forward(self, x):
         h = torch.relu(self.first(x))
         self.num_left -= 1
-        return self.last(h + self.dropped(h) if self.num_left >= 0 else h)
+        h = h + self.dropped(h) if self.num_left >= 0 else h
+        return self.last(torch.relu(self.middle(h)))
 
 
 def drops_a_layer():
@@ -337,6 +339,7 @@ def drops_a_layer():
     torch.manual_seed(1)
     net = tern.torch.ddp(Drops(RANK == 1), bucket_cap_mb=0.005)
     for step in range(8):
+        net.zero_grad()
         net(torch.randn(4, 8)).square().mean().backward()
         print(f"did {step}", flush=True)
 
