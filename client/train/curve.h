@@ -22,8 +22,8 @@ struct CurveRow {
 
 class Curve {
  public:
-  // `title`: the job's name, for the drawing. `may_lack_loss`: a training loss that is not finite was
-  // not said by the programs that compute it, and is no measurement.
+  // `title`: the job's name, for the drawing. `may_lack_loss`: a training loss that is not finite
+  // was not said by the programs that compute it, and is no measurement.
   Curve(std::string folder, std::string title, bool may_lack_loss = false)
       : folder_(std::move(folder)), title_(std::move(title)), may_lack_loss_(may_lack_loss) {}
 
