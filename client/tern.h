@@ -80,7 +80,8 @@ typedef struct tern_options {
    * 0 in all: every program begins with what it has. */
   int has_first_state;
 
-  /* What tern_save returned in an earlier start of all programs, each with its own; null: nothing. Copied. */
+  /* What tern_save returned in an earlier start of all programs, each with its own; null: nothing. Copied. With it
+   * every program goes on with its own weights; fixed_digest makes sure that they are the same. */
   const void* saved_state;
   size_t num_saved_bytes;
 
@@ -88,7 +89,7 @@ typedef struct tern_options {
    * then not needed, because Tern writes checkpoints of the program every checkpoints.every_steps steps. */
   int takes_tasks;
 
-  /* Not 0: the job has train.compute: module. The rest means nothing in other jobs. */
+  /* Not 0: the job has train.compute: module. The rest means nothing in other jobs, but for fixed_digest. */
   int is_module;
   /* The first values of each tensor, which are copied. The job begins with those of the worker with
    * has_first_state, or with model.weights. */
@@ -99,7 +100,7 @@ typedef struct tern_options {
   size_t num_statistics;
   const float* const* first_statistics;
   /* A number that must be the same in all workers: a digest of what else the program computes with, such as frozen
-   * parameters. */
+   * parameters. In a client's job with saved_state: a digest of the weights, or 0, which is like any. */
   uint64_t fixed_digest;
   int evaluates; /* not 0: the program does TERN_EVALUATE */
 } tern_options;

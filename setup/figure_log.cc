@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "common/base/text.h"
+#include "setup/setup.h"
 #include "setup/totals.h"
 
 namespace tern::setup {
@@ -24,11 +25,11 @@ std::vector<WorkerStatus> WorkSince(const std::vector<WorkerStatus>& before,
   return since;
 }
 
-void AddTraining(const Totals& totals, FigureLine* line) {
+void AddTraining(const Totals& totals, bool may_lack_loss, FigureLine* line) {
   const auto share_text = [&totals](const char* name, double seconds) {
     return Cat(", ", name, " ") + Formatted("%.0f %%", 100 * totals.ShareOf(seconds));
   };
-  if (totals.loss.has_value()) {
+  if (totals.loss.has_value() && (std::isfinite(*totals.loss) || !may_lack_loss)) {
     line->text +=
         ", loss " + (std::isfinite(*totals.loss) ? Formatted("%.4f", *totals.loss) : "not finite");
     line->numbers.emplace_back("loss", *totals.loss);
@@ -56,7 +57,7 @@ void AddTraining(const Totals& totals, FigureLine* line) {
 
 FigureLine DescribeFigures(const std::vector<WorkerStatus>& before,
                            const std::vector<WorkerStatus>& now, uint64_t step, uint64_t steps,
-                           Time interval) {
+                           Time interval, bool may_lack_loss) {
   const Totals totals = TotalsOf(WorkSince(before, now));
   FigureLine line;
   line.text = Cat("step ", step);
@@ -73,7 +74,7 @@ FigureLine DescribeFigures(const std::vector<WorkerStatus>& before,
   } else if (totals.rounds == 0) {
     line.text += Cat(", no step in the last ", HumanTime(interval));
   }
-  if (totals.rounds > 0) AddTraining(totals, &line);
+  if (totals.rounds > 0) AddTraining(totals, may_lack_loss, &line);
   if (now.size() > 1) {
     line.text += Cat(", workers ", CountPresent(now), " of ", now.size());
     line.numbers.emplace_back("workers_present", static_cast<double>(CountPresent(now)));
@@ -81,6 +82,10 @@ FigureLine DescribeFigures(const std::vector<WorkerStatus>& before,
   }
   return line;
 }
+
+FigureLog::FigureLog(const pb::Job& job)
+    : interval_(std::chrono::seconds(job.metrics().log_every_s())),
+      may_lack_loss_(HasForeignTable(job)) {}
 
 void FigureLog::LogIfDue(const std::vector<WorkerStatus>& workers, uint64_t step, uint64_t steps,
                          Time now, Print print) {
@@ -90,7 +95,8 @@ void FigureLog::LogIfDue(const std::vector<WorkerStatus>& workers, uint64_t step
     before_ = workers;
   }
   if (now - *began_at_ < interval_) return;
-  const FigureLine line = DescribeFigures(before_, workers, step, steps, now - *began_at_);
+  const FigureLine line =
+      DescribeFigures(before_, workers, step, steps, now - *began_at_, may_lack_loss_);
   LogInfo(line.text, print, line.numbers);
   began_at_ = now;
   before_ = workers;

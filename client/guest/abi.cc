@@ -137,6 +137,7 @@ Status Open(const tern_options* options, tern_client** client) {
   if (options->saved_state != nullptr) {
     guest_options.saved_state.assign(static_cast<const char*>(options->saved_state),
                                      options->num_saved_bytes);
+    guest_options.saved_digest = options->fixed_digest;
   }
   guest_options.takes_tasks = options->takes_tasks != 0;
   if (options->is_module != 0) TERN_RETURN_IF_ERROR(ReadModuleOptions(*options, &guest_options));

@@ -36,7 +36,8 @@ ClientState::ClientState(const setup::Setup& setup, uint32_t rank, Events& wake)
     : setup_(setup), rank_(rank), wake_(wake) {}
 
 Result<std::unique_ptr<ClientState>> ClientState::Make(const setup::Setup& setup, uint32_t rank,
-                                                       std::string_view saved, Events& wake) {
+                                                       std::string_view saved,
+                                                       uint64_t weights_digest, Events& wake) {
   std::unique_ptr<ClientState> state(new ClientState(setup, rank, wake));
   if (saved.empty()) return state;
   Result<tensors::TensorFile> file = tensors::DecodeSafetensors(saved);
@@ -58,6 +59,8 @@ Result<std::unique_ptr<ClientState>> ClientState::Make(const setup::Setup& setup
   state->given_point_.set_run(*run);
   state->given_point_.set_step(*step);
   state->given_point_.set_round(*round);
+  // Shard 0 refuses to begin from weights that differ.
+  if (weights_digest != 0) state->given_point_.set_weights_hash(weights_digest);
   state->given_ = std::move(*file);
   return state;
 }

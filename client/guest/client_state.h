@@ -25,9 +25,11 @@ class ClientState : public Checkpoints {
  public:
   // `saved`: what Save has returned in an earlier start of the job; empty: nothing. kBadData if it
   // is damaged; kMismatch if it is of another job, table of tensors or rank. `setup` and `wake`
-  // outlive the result.
+  // outlive the result. `weights_digest`: of the weights with which the program goes on from it;
+  // 0: not known.
   static Result<std::unique_ptr<ClientState>> Make(const setup::Setup& setup, uint32_t rank,
-                                                   std::string_view saved, Events& wake);
+                                                   std::string_view saved, uint64_t weights_digest,
+                                                   Events& wake);
 
   // The state after the newest step. Returns null if the trainer has not made it within `patience`;
   // it then does so later, for another call. Any thread.

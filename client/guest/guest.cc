@@ -107,8 +107,8 @@ Result<std::unique_ptr<Guest>> Guest::Open(const Options& options) {
   std::unique_ptr<Guest> guest(new Guest(std::move(*setup), options));
   TERN_RETURN_IF_ERROR(guest->MakeReplica());
   if (!guest->takes_tasks_) {
-    auto state =
-        ClientState::Make(*guest->setup_, options.rank, options.saved_state, guest->events_);
+    auto state = ClientState::Make(*guest->setup_, options.rank, options.saved_state,
+                                   options.saved_digest, guest->events_);
     if (!state.ok()) return state.status();
     guest->client_state_ = std::move(*state);
   }

@@ -39,6 +39,7 @@ class Guest {
     pb::TensorTable tensors;
     bool has_first_state = false;  // whether the others begin with the state of this program
     std::string saved_state;       // of a client: what Save has returned in an earlier start
+    uint64_t saved_digest = 0;     // of the weights beside saved_state; 0: not known
     bool takes_tasks = false;  // of a client: whether the program calls NextTask before each step
     // Of a module's job.
     bool is_module = false;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <cstdio>
 #include <sstream>
 #include <string_view>
@@ -60,8 +61,8 @@ CurveRow& Curve::RowAt(uint64_t step) {
 }
 
 void Curve::AddLoss(uint64_t step, const pb::Figures& figures) {
-  if (const auto loss = MeanOf(figures.train_loss(), figures.train_samples()))
-    RowAt(step).train_loss = loss;
+  const auto loss = MeanOf(figures.train_loss(), figures.train_samples());
+  if (loss.has_value() && (std::isfinite(*loss) || !may_lack_loss_)) RowAt(step).train_loss = loss;
 }
 
 void Curve::AddScores(uint64_t step, const pb::Figures& figures) {

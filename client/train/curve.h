@@ -22,9 +22,10 @@ struct CurveRow {
 
 class Curve {
  public:
-  // `title`: the job's name, for the drawing.
-  Curve(std::string folder, std::string title)
-      : folder_(std::move(folder)), title_(std::move(title)) {}
+  // `title`: the job's name, for the drawing. `may_lack_loss`: a training loss that is not finite
+  // was not said by the programs that compute it, and is no measurement.
+  Curve(std::string folder, std::string title, bool may_lack_loss = false)
+      : folder_(std::move(folder)), title_(std::move(title)), may_lack_loss_(may_lack_loss) {}
 
   // Call when training begins after `step` steps: drops later rows, and if this object has none,
   // reads those of the folder. At step 0, all rows are of an earlier job.
@@ -41,6 +42,7 @@ class Curve {
   CurveRow& RowAt(uint64_t step);
 
   const std::string folder_, title_;
+  const bool may_lack_loss_;
   std::vector<CurveRow> rows_;  // by ascending step
 };
 

@@ -15,6 +15,7 @@
 #include "client/train/figures.h"
 #include "client/train/replica_state.h"
 #include "proto/job.pb.h"
+#include "setup/setup.h"
 
 namespace tern::client {
 
@@ -24,7 +25,7 @@ class EvaluationFiles {
   explicit EvaluationFiles(const pb::Job& job)
       : job_(job),
         best_path_so_far_(job.output_dir() + "/weights_best.running.safetensors"),
-        curve_(job.output_dir(), job.name()) {}
+        curve_(job.output_dir(), job.name(), setup::HasForeignTable(job)) {}
 
   // Call when training begins after `step` steps.
   void Begin(uint64_t step) { curve_.Begin(step); }

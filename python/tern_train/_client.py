@@ -175,6 +175,8 @@ class Client:
     ``has_first_state``    true in one worker, rank 0 by custom: all others begin with its state, for which the event
                    GIVE_STATE asks. False in all: every program begins with what it has
     ``saved_state``    what :meth:`save` returned in an earlier start of all programs, each with its own
+    ``saved_digest``   a number of at most 64 bits, which must be the same in all workers with ``saved_state``: a digest of the
+                   weights with which they go on; 0: unknown, and like any
     ``takes_tasks``    the program calls :meth:`next_task` before each step; Tern then keeps its checkpoints, and can give it one
                    of them to go back to. The same in all workers
     ``module``     for a job with ``train: {compute: module}``; None: the job has ``client``
@@ -191,6 +193,7 @@ class Client:
         overrides: Sequence[str] = (),
         has_first_state: bool = False,
         saved_state: bytes = b"",
+        saved_digest: int = 0,
         takes_tasks: bool = False,
         module: ModulePart | None = None,
     ):
@@ -208,6 +211,7 @@ class Client:
             saved_state or None,
             len(saved_state),
             takes_tasks,
+            fixed_digest=saved_digest,
         )
         if module is not None:
             if len(module.first_values) != len(tensors) or len(module.first_statistics) != len(module.statistics):

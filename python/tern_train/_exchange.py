@@ -1,7 +1,6 @@
 """A PyTorch module's part in a job."""
 
 import io
-import json
 import os
 import queue
 import threading
@@ -12,57 +11,21 @@ import torch
 import torch.distributed as dist
 
 from tern_train._bucket import Bucket, Streams
-from tern_train._client import Client, Ended, Event, EventType, TaskType, Tensor, TernError
+from tern_train._client import Client, Ended, Event, EventType, TaskType, TernError
 from tern_train._environment import rank_of_environment
 from tern_train._extras import Extras
 from tern_train._memory import bytes_of, in_layout_of
+from tern_train._module import (
+    ModuleState,
+    digest_of,
+    no_gradients,
+    parameters_of,
+    refuse_sync_batch_norm,
+    running_statistics,
+    table_of,
+    trained_parameters,
+)
 from tern_train._session import Session
-
-
-def trained_parameters(module: torch.nn.Module) -> list[tuple[str, torch.nn.Parameter]]:
-    """The parameters that have gradients, each once, in the module's order."""
-    return [(name, p) for name, p in module.named_parameters() if p.requires_grad]
-
-
-def table_of(parameters: Iterable[tuple[str, torch.nn.Parameter]]) -> list[Tensor]:
-    """``TernError`` if a parameter is complex: Tern exchanges real numbers."""
-    parameters = list(parameters)
-    for name, parameter in parameters:
-        if parameter.is_complex():
-            raise TernError(
-                64,
-                f"{name}: saw a complex parameter, and Tern exchanges real numbers; make it a real one with a last "
-                "dimension of 2, and use torch.view_as_complex(it) in forward()",
-            )
-    return [Tensor(name, tuple(parameter.shape)) for name, parameter in parameters]
-
-
-def describe(module: torch.nn.Module) -> str:
-    """The module's table of tensors as JSON, for ``tern check`` and ``tern forecast`` with ``--set train.tensors=FILE``."""
-    rows = [{"name": tensor.name, "shape": list(tensor.shape)} for tensor in table_of(trained_parameters(module))]
-    return json.dumps({"tensors": rows})
-
-
-def refuse_sync_batch_norm(module: torch.nn.Module) -> None:
-    """``TernError`` if the module has a SyncBatchNorm."""
-    for name, submodule in module.named_modules():
-        if isinstance(submodule, torch.nn.SyncBatchNorm):
-            raise TernError(
-                64,
-                f"{name or 'the module'}: saw a SyncBatchNorm, whose statistics need an all-reduce in the forward pass, "
-                "which Tern has not; use BatchNorm, whose statistics stay local",
-            )
-
-
-def running_statistics(module: torch.nn.Module) -> list[tuple[str, torch.Tensor]]:
-    """The running means and variances of the module's batch norms, by turns, with their names."""
-    statistics: list[tuple[str, torch.Tensor]] = []
-    for prefix, norm in module.named_modules():
-        if isinstance(norm, torch.nn.modules.batchnorm._BatchNorm) and norm.running_mean is not None:
-            begin = f"{prefix}." if prefix else ""
-            assert norm.running_var is not None
-            statistics += [(begin + "running_mean", norm.running_mean), (begin + "running_var", norm.running_var)]
-    return statistics
 
 
 def _at_end_of_backward(function: Callable[[], None]) -> None:
@@ -89,13 +52,15 @@ class Exchange(Session):
                    the same but for a thousandth, for hosts that compute differently. If not, the job ends, with 76
     ``state_dict``, ``load_state_dict``    functions that return and install what a worker must have that was lost and
                    starts again (``faults.on_worker_loss: wait``); ``steps`` then says after how many steps it goes on.
-                   Tensors come on the CPU. None: the module's, which is enough only if the optimizer keeps nothing. Both are called
+                   Tensors come on the CPU. None: the module's with all its buffers, which is enough only if the optimizer keeps
+                   nothing; what ``state_dict`` leaves out stays each worker's own, also at the beginning. Both are called
                    while the constructor runs and later, so what they use must exist before
     ``goes_back``  the training loop is that of :meth:`loop`. The job's ``checkpoints`` are then of the whole program, with what
                    ``state_dict`` returns: the job resumes from them, and goes back to them when a worker or a server has
                    lost what its codec remembers of earlier gradients. The same in all workers
     ``tern_state``    what :meth:`state_dict` returned on this rank, from the program's own checkpoint, if all programs start
-                   again from checkpoints of the same step; on all ranks or on none. The program loads module and optimizer itself, before
+                   again from checkpoints of the same step; on all ranks or on none. The program loads module and optimizer itself, before,
+                   on every rank: nobody gets rank 0's. Weights that differ end the job, with 65, except with ``compare="norm"``
 
     Attributes: ``overflowed_steps``, how many steps ``skips_overflow`` has made infinite; ``parameters``, those that are
     trained, in the order of :meth:`mean_`; ``client``, the :class:`~tern_train.Client`.
@@ -118,18 +83,23 @@ class Exchange(Session):
         tern_state: Mapping[str, torch.Tensor] | None = None,
     ):
         refuse_sync_batch_norm(module)
-        self.parameters = [parameter for _, parameter in trained_parameters(module)]
+        self._names, self.parameters = [], []
+        for name, parameter in trained_parameters(module):
+            self._names.append(name)
+            self.parameters.append(parameter)
         self._index = {id(parameter): t for t, parameter in enumerate(self.parameters)}
         #: Whether backward passes may leave parameters out (``find_unused_parameters`` or ``static_graph``).
         self.may_be_unused = False
         self._streams = Streams()
         self._buckets: list[tuple[list[torch.Tensor], Bucket]] = []  # of the backward pass
         self._waiting: dict[int, Bucket] = {}  # by tensor
+        self._num_open_steps = 0  # begun by this program, and not waited for to their ends
         # Buckets whose gradients come from a GPU, and the thread that waits for them; it is started with the first.
         self._arriving: "queue.SimpleQueue[tuple[Sequence[int], Bucket]]" = queue.SimpleQueue()
         self._pusher: threading.Thread | None = None
-        self._state_dict = state_dict or module.state_dict
-        self._load_state_dict = load_state_dict or module.load_state_dict
+        module_state = ModuleState(module)
+        self._state_dict = state_dict or module_state.state_dict
+        self._load_state_dict = load_state_dict or module_state.load_state_dict
         self._goes_back = goes_back
         self._is_over = False  # whether the tasks have ended
         self._is_ready = threading.Event()
@@ -141,7 +111,9 @@ class Exchange(Session):
         self.overflowed_steps = 0
         tensors = table_of(trained_parameters(module)) + self._extras.table
         saved = bytes_of(tern_state["state"]) if tern_state is not None else b""
-        super().__init__(Client(job, tensors, rank, overrides, rank == 0, saved, takes_tasks=goes_back))
+        # Then nobody gets rank 0's weights. Hosts that compute differently have weights that differ a little.
+        digest = digest_of(parameters_of(module)) if saved and compare != "norm" else 0
+        super().__init__(Client(job, tensors, rank, overrides, rank == 0, saved, digest, takes_tasks=goes_back))
         self._start()
         while not self._is_ready.wait(0.1):  # Wakes up for Ctrl-C.
             if self._failure is not None:
@@ -152,26 +124,43 @@ class Exchange(Session):
 
     def hook(self, bucket: dist.GradBucket) -> "torch.futures.Future[torch.Tensor]":  # type: ignore[name-defined]
         """Exchanges a bucket of DistributedDataParallel; see :func:`hook`."""
-        gradients = bucket.gradients()
+        buffer, gradients = bucket.buffer(), bucket.gradients()
+        sparse_dims = buffer.sparse_dim() if buffer.is_sparse else None  # Then it is the gradient of one parameter.
+        if sparse_dims is not None:
+            buffer = buffer.to_dense()
+            gradients = [buffer]
         indices = [self._index[id(parameter)] for parameter in bucket.parameters()]
-        devices: list[int | str | torch.device] | None = [bucket.buffer().device] if bucket.buffer().is_cuda else None
-        pending = Bucket.of_gradients(bucket.buffer(), gradients, self._streams)
+        devices: list[int | str | torch.device] | None = [buffer.device] if buffer.is_cuda else None
+        pending = Bucket.of_gradients(buffer, gradients, self._streams)
         pending.future = torch.futures.Future(devices=devices)
-        pending.buffer = bucket.buffer()
+        pending.buffer = buffer
         if bucket.index() == 0:  # The buckets of each backward pass come in order.
             self._buckets = []
+            self._num_open_steps += 1
             _at_end_of_backward(self._await_means)
         self._buckets.append((bucket.parameters(), pending))
         self._push(indices, pending, ends_step=bucket.is_last())
         # In the callback, value() raises what set_exception was given. DistributedDataParallel itself would
         # take the exception for a tensor.
+        if sparse_dims is not None:
+            return pending.future.then(lambda future: future.value().to_sparse(sparse_dims))
         return pending.future.then(lambda future: future.value())
 
     def _await_means(self) -> None:
         """Waits before DistributedDataParallel does, whose waiting Ctrl-C cannot end and which hides the error."""
+        self._refuse_missing()
         self._wait_for([bucket for _, bucket in self._buckets])
         if dist.get_world_size() == 1:
             _at_end_of_backward(self._give_unused)
+
+    def _refuse_missing(self) -> None:
+        """Ends the job if DistributedDataParallel holds a bucket back: all workers would wait for ever for the end of this step."""
+        seen = {id(parameter) for parameters, _ in self._buckets for parameter in parameters}
+        missing = [(name, p) for name, p in zip(self._names, self.parameters) if id(p) not in seen]
+        if missing:
+            error = no_gradients(missing)
+            self._close_with(error)
+            raise error
 
     @torch.no_grad()
     def _give_unused(self) -> None:
@@ -185,7 +174,7 @@ class Exchange(Session):
                 mean = in_layout_of(parameter, memory)
                 if parameter.grad is None:
                     parameter.grad = mean.to(parameter.dtype, copy=True)
-                elif self.may_be_unused and parameter.grad.data_ptr() != mean.data_ptr():
+                elif self.may_be_unused and not parameter.grad.is_sparse and parameter.grad.data_ptr() != mean.data_ptr():
                     parameter.grad.copy_(mean)
         self._buckets = []
 
@@ -196,6 +185,7 @@ class Exchange(Session):
         """
         self._check_shapes(tensors)
         pending = Bucket(tensors, self._streams)
+        self._num_open_steps += 1
         self._push(list(range(len(tensors))), pending, ends_step=True)
         self._wait_for([pending])
 
@@ -211,14 +201,17 @@ class Exchange(Session):
 
     @torch.no_grad()
     def _wait_for(self, step: Sequence[Bucket]) -> None:
-        """Waits for all buckets of a step."""
+        """Waits for all buckets of a step, and ends it."""
         for bucket in step:
             bucket.wait()
         self._step += 1
         extras = step[-1].extras
-        if extras is None:
-            return
-        extras.wait()
+        if extras is not None:
+            extras.wait()
+            self._check_extras(step, extras)
+        self._num_open_steps -= 1
+
+    def _check_extras(self, step: Sequence[Bucket], extras: Bucket) -> None:
         try:
             has_overflowed = self._extras.check(extras.tensors, self._step - 1)
         except TernError as error:
@@ -230,6 +223,7 @@ class Exchange(Session):
                 bucket.overflow_everywhere()
 
     def _push(self, indices: Sequence[int], pending: Bucket, ends_step: bool) -> None:
+        self._outlive_errors()
         pending.ends_step = ends_step
         self._await(indices, pending)
         if pending.arrived is None:
@@ -321,6 +315,7 @@ class Exchange(Session):
     def _load_state(self, state: bytes) -> None:
         # The program's hooks put the values where they belong, which may be another GPU than the giver's.
         self._load_state_dict(torch.load(io.BytesIO(state), map_location="cpu", weights_only=True))
+        self._num_open_steps = 0
         self._synchronize()
 
     def _fail(self, failure: TernError | None) -> None:
@@ -338,7 +333,15 @@ class Exchange(Session):
 
     def state_dict(self) -> dict[str, torch.Tensor]:
         """What Tern keeps of this rank, for the program's own checkpoint beside module and optimizer: what codecs remember of earlier
-        gradients, and the number of the step, on which drawn codes depend. To be called between two steps, on every rank."""
+        gradients, and the number of the step, on which drawn codes depend. To be called between two steps, on every rank.
+
+        Raises ``TernError`` (64) if a step was broken off, as by Ctrl-C: Tern has done it, and the program has not."""
+        if self._num_open_steps > 0:
+            raise TernError(
+                64,
+                "state_dict: a backward pass was broken off, whose step Tern has done and this program has not: use the "
+                "checkpoint before, and save between two steps",
+            )
         return {"state": torch.frombuffer(bytearray(self.client.save(self._has_ended.is_set)), dtype=torch.uint8)}
 
     # --- A loop that can go back

@@ -8,12 +8,14 @@ import torch
 
 from tern_train._client import TernError
 from tern_train._exchange import Exchange
+from tern_train._module import ModuleState, trained_parameters
 
 
 class LocalSteps:
     """Local steps between two exchanges: local SGD, and DiLoCo with an outer optimizer.
 
-    Stands in place of the optimizer; the module is used as it is, without DistributedDataParallel:
+    Stands in place of the optimizer in the loop. A scheduler is of ``inner``: ``StepLR(inner, 30)``; with a GradScaler,
+    ``local.step(scaler)`` stands in place of ``scaler.step(optimizer)``. The module is used as it is, without DistributedDataParallel:
 
         local = LocalSteps(model, inner=AdamW(model.parameters()), outer=SGD(model.parameters(), lr=0.7,
                            momentum=0.9, nesterov=True), every=100, job="job.yaml")
@@ -41,7 +43,8 @@ class LocalSteps:
     ``job``, ``rank``, ``overrides``    as for :class:`Exchange`
 
     With ``faults.on_worker_loss: wait`` a worker that was lost and starts again gets the weights and the outer optimizer of
-    the last exchange, and goes on after as many steps as ``steps`` says; its inner optimizer begins anew.
+    the last exchange, and goes on after as many steps as ``steps`` says; its inner optimizer begins anew. There is no
+    ``tern_state``: a program that starts again from its own checkpoint begins a new job, and codecs forget earlier gradients.
 
     Raises :class:`~tern_train.TernError` (64 for a module with a SyncBatchNorm or complex parameters), and
     :class:`~tern_train.Ended` if the job fails.
@@ -60,11 +63,12 @@ class LocalSteps:
     ):
         if every < 1:
             raise TernError(64, f"every: saw {every}; allowed: a whole number, at least 1")
-        parameters = [parameter for parameter in module.parameters() if parameter.requires_grad]
+        parameters = [parameter for _, parameter in trained_parameters(module)]
         self.inner = inner
         self.outer = outer or torch.optim.SGD(parameters, lr=1.0)
         self.every = every
         self._module = module
+        self._module_state = ModuleState(module)
         self._anchors = [parameter.detach().clone() for parameter in parameters]
         self._parameters = parameters
         # The state between two exchanges is that of the last one, however far this worker has trained on.
@@ -76,21 +80,27 @@ class LocalSteps:
 
     def _state(self) -> dict[str, Any]:
         trained = {id(parameter) for parameter in self._parameters}
-        named = self._module.state_dict(keep_vars=True)  # with the parameters themselves, which are then known by their ids
-        others = {name: value for name, value in named.items() if id(value) not in trained}
+        # With the parameters themselves, which are then known by their ids, those of tied ones by several names.
+        names = {name for name, value in self._module.state_dict(keep_vars=True).items() if id(value) in trained}
+        others = {name: value for name, value in self._module_state.state_dict().items() if name not in names}
         return {"anchors": self._anchors, "others": others, "outer": self.outer.state_dict()}
 
     @torch.no_grad()
     def _load_state(self, state: dict[str, Any]) -> None:
-        self._module.load_state_dict(state["others"], strict=False)
+        self._module_state.load_state_dict(state["others"], strict=False)
         for parameter, anchor, value in zip(self._parameters, self._anchors, state["anchors"]):
             parameter.copy_(value)
             anchor.copy_(value)
         self.outer.load_state_dict(state["outer"])
 
-    def step(self) -> None:
-        """A step of the inner optimizer; after every ``every`` of them, an exchange and a step of the outer one."""
-        self.inner.step()
+    def step(self, scaler: torch.amp.GradScaler | None = None) -> None:
+        """A step of the inner optimizer; after every ``every`` of them, an exchange and a step of the outer one.
+
+        ``scaler``: a GradScaler, which takes the inner step, or skips it: it counts all the same."""
+        if scaler is None:
+            self.inner.step()
+        else:
+            scaler.step(self.inner)
         self.steps += 1
         if self.steps % self.every == 0:
             self.synchronize()

@@ -24,6 +24,7 @@ class Session:
         self._has_ended = threading.Event()
         self._is_closed = False
         self._pid = os.getpid()
+        self._old_error: BaseException | None = None  # that the program has outlived
         self._thread = threading.Thread(target=self._poll, name="tern_train", daemon=True)
 
     def _start(self) -> None:
@@ -41,6 +42,10 @@ class Session:
     def _on_event(self, event: Event) -> None:
         raise NotImplementedError
 
+    def _outlive_errors(self) -> None:
+        """To be called while the program trains: an exception that Python has printed, at a prompt for instance, did not end it."""
+        self._old_error = getattr(sys, "last_value", None)
+
     def _fail(self, failure: TernError | None) -> None:
         """Ends all waiting; None: the job has ended as planned."""
         with self._lock:
@@ -49,6 +54,7 @@ class Session:
 
     def _next_task(self) -> Task:
         """Waits for the next task. Raises what has ended the job."""
+        self._outlive_errors()
         while True:
             try:
                 task = self.client.next_task(0.1)  # Wakes up for Ctrl-C.
@@ -134,8 +140,9 @@ class Session:
         if os.getpid() != self._pid:
             return  # a forked child; the job is its parent's
         failure = self._failure
-        error = getattr(sys, "last_value", None)  # what ends the program
-        if error is not None:
+        error = getattr(sys, "last_value", None)  # what ends the program, if it is not at a prompt
+        is_prompt = hasattr(sys, "ps1") or sys.flags.interactive
+        if error is not None and error is not self._old_error and not is_prompt:
             self.close(70, f"{type(error).__name__}: {error}")
             failure = failure or self._failure
         else:

@@ -2,7 +2,6 @@
 
 import contextlib
 import ctypes
-import hashlib
 import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
@@ -22,13 +21,7 @@ from tern_train._client import (
     TernError,
 )
 from tern_train._environment import rank_of_environment
-from tern_train._exchange import (
-    refuse_sync_batch_norm,
-    running_statistics,
-    table_of,
-    trained_parameters,
-)
-from tern_train._memory import bytes_of
+from tern_train._module import digest_of, refuse_sync_batch_norm, running_statistics, table_of, trained_parameters
 from tern_train._session import Session
 
 
@@ -40,18 +33,6 @@ class Score(NamedTuple):
     samples: int
     correct: int = 0
     among_five: int = 0
-
-
-def _digest_of_frozen(module: torch.nn.Module) -> int:
-    """A digest of the parameters that are not trained; 0 if there are none."""
-    digest, count = hashlib.sha256(), 0
-    for name, parameter in module.named_parameters():
-        if parameter.requires_grad:
-            continue
-        count += 1
-        digest.update(name.encode())
-        digest.update(bytes_of(parameter))
-    return int.from_bytes(digest.digest()[:8], "little") if count else 0
 
 
 def _view(address: int, shape: Sequence[int]) -> torch.Tensor:
@@ -113,7 +94,8 @@ class Trainer(Session):
     Arguments:
 
     ``module``     its trained parameters (``requires_grad``), with their names and order, must be the same in all workers, and
-                   so must be the values of those that are not trained. All begin with rank 0's, or with model.weights, which
+                   so must be the values of those that are not trained (76 if not). Buffers other than running statistics stay
+                   each worker's own, and are not compared: make them alike in all. All begin with rank 0's, or with model.weights, which
                    algorithms need whose weights are on the servers (:func:`save_weights`)
     ``job``        the path of the job file; None: that of the environment variable TERN_JOB
     ``rank``       of this worker, from 0; None: see :func:`rank_of_environment`
@@ -174,7 +156,7 @@ class Trainer(Session):
             first_values=[values.data_ptr() for values in first],
             statistics=[Tensor(name, tuple(tensor.shape)) for name, tensor in statistics],
             first_statistics=[values.data_ptr() for values in first_statistics],
-            fixed_digest=_digest_of_frozen(self._module),
+            fixed_digest=digest_of((name, p) for name, p in self._module.named_parameters() if not p.requires_grad),
             evaluates=self._evaluate is not None,
         )
         return Client(job, table, rank, overrides, has_first_state=rank == 0, module=part)

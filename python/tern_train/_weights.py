@@ -7,8 +7,8 @@ import struct
 import torch
 
 from tern_train._client import TernError
-from tern_train._exchange import running_statistics, trained_parameters
 from tern_train._memory import bytes_of
+from tern_train._module import running_statistics, trained_parameters
 
 
 def _tensors_of(module: torch.nn.Module) -> dict[str, torch.Tensor]:

@@ -50,7 +50,7 @@ What to use:
 ``sampler``        a DistributedSampler of this worker's part of the data
 ``rank_of_environment``, ``world_size_of_environment``    this worker's rank and how many there are
 
-Gradients may have any shape and real type. Tern takes and gives fp32 numbers, row-major, and the mean over the workers comes
+Gradients may have any shape and real type; sparse ones travel as dense ones. Tern takes and gives fp32 numbers, row-major, and the mean over the workers comes
 back in the parameters' type.
 
 Errors are :class:`tern_train.TernError`, with a sentence and an exit code in ``code``. A job that fails for whatever
@@ -68,8 +68,9 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 from tern_train._environment import rank_of_environment, sampler, world_size_of_environment
-from tern_train._exchange import Exchange, describe, refuse_sync_batch_norm
+from tern_train._exchange import Exchange
 from tern_train._local_steps import LocalSteps
+from tern_train._module import describe, refuse_sync_batch_norm
 from tern_train._trainer import Score, Trainer
 from tern_train._weights import load_weights, save_weights
 
@@ -137,7 +138,8 @@ def ddp(
 ) -> DistributedDataParallel:
     """A DistributedDataParallel whose gradients travel over Tern.
 
-    Waits until all workers are here. Then all have rank 0's weights and buffers.
+    Waits until all workers are here. Then all have rank 0's weights and buffers; with ``tern_state``, each its own, which must be
+    the same.
 
     Arguments:
 
@@ -151,7 +153,8 @@ def ddp(
     ``compare``    "hash": every ``compare_every`` steps, all workers' weights must be the same bit for bit; "norm": their norms must be
                    the same but for a thousandth, for hosts that compute differently. If not, the job ends, with 76
     ``state_dict``, ``load_state_dict``    functions that return and install what a worker must have that was lost and starts
-                   again (``faults.on_worker_loss: wait``): the module's state and the optimizer's. None: the module's alone. They are
+                   again (``faults.on_worker_loss: wait``): the module's state and the optimizer's. None: the module's alone, with buffers that
+                   are not in its state_dict(); what yours leaves out stays each worker's own, also at the beginning. They are
                    called while ``ddp`` runs and later, so what they use must exist before. The state has what torch.load takes with
                    weights_only=True: tensors, numbers, texts, lists, dicts
     ``goes_back``  the training loop is ``for step in net.tern.loop(steps)``. Tern then keeps checkpoints of the program, resumes from
@@ -168,7 +171,8 @@ def ddp(
     parameters, static_graph, gradient_as_bucket_view, loss scaling, torch.compile. What is not:
 
     - Buffers, such as batch norm's statistics, stay each worker's own after the beginning, except with ``average_buffers=True``.
-    - With find_unused_parameters, parameters that no worker has used have gradients of zeros, not None.
+    - With find_unused_parameters, parameters that no worker has used have gradients of zeros, not None. Without it, a parameter
+      without a gradient in a backward pass ends the job for all, with its name.
     - A gradient that is not finite ends the job, except with ``skips_overflow=True``, for GradScaler.
     - A worker with less data than others may end; the mean is that of those that go on. Not with find_unused_parameters in a
       process group of several, whose own all-reduce then waits for it.

@@ -158,6 +158,20 @@ def tied(wrap):
     return module
 
 
+def sparse(wrap):
+    """An embedding with gradients of the rows that were used, which are others on each rank."""
+    module = torch.nn.Sequential(torch.nn.Embedding(20, 4, sparse=True), torch.nn.Linear(4, 5))
+    net = wrap(module)
+    optimizer = optimizer_of(module, momentum=0)
+    for number, (_, y) in enumerate(batches(6, ())):
+        optimizer.zero_grad()
+        rows = torch.arange(8, device=DEVICE) + 4 * RANK + number
+        functional.cross_entropy(net(rows), y).backward()
+        assert module[0].weight.grad.is_sparse
+        optimizer.step()
+    return module
+
+
 def channels_last(wrap):
     module = conv_net().to(memory_format=torch.channels_last)
     train(wrap(module, **SMALL), images(), change=lambda x: x.to(memory_format=torch.channels_last))
@@ -262,6 +276,6 @@ def compiled(wrap):
 
 
 PROGRAMS = {program.__name__: program for program in (
-    simple, views, static, accumulation, clipping, unused, unused_zeros, unused_views, static_unused, frozen, tied, channels_last,
+    simple, views, static, accumulation, clipping, unused, unused_zeros, unused_views, static_unused, frozen, tied, sparse, channels_last,
     unused_channels_last, unused_channels_last_views,
     float64, bfloat16, loader, scaler, overflow, evaluation, compiled) if HAS_SCALER or program not in (scaler, overflow)}

@@ -198,6 +198,21 @@ class Ways(unittest.TestCase):
             for rank, output in enumerate(two.run("samplers", TERN_WORLD_SIZE="2")):
                 self.assertIn(f"samples: {list(range(rank, 8, 2))}", output)
 
+    def test_parameters_that_are_ignored_and_buffers_that_are_not_saved(self):
+        with job() as two:
+            outputs = two.run("ignored_parameters")
+        self.assertEqual(len({re.search("^own weight: .*$", output, re.MULTILINE)[0] for output in outputs}), 2, outputs)
+        self.assertEqual(len({re.search("^table: .*$", output, re.MULTILINE)[0] for output in outputs}), 1, outputs)
+
+    def test_an_exception_of_long_ago_is_none_of_the_job(self):
+        with job() as two:
+            self.equal_weights(two.run("old_error"))
+
+    @unittest.skipUnless(torch_programs.HAS_SCALER, "PyTorch has a GradScaler for the CPU from 2.3 on")
+    def test_local_steps_with_a_scaler(self):
+        with job() as two:
+            self.equal_weights(two.run("scaled_local_steps"))
+
     def test_a_forked_child_ends(self):
         with job() as two:
             two.run("forked_child")
@@ -305,6 +320,28 @@ class Faults(unittest.TestCase):
                 worker = two.start_worker(0, "resumed", two.folder / "saved", 8, 20)
                 self.assertEqual(worker.wait(), 1, worker.output)
                 self.assertIn("the saved state of Tern belongs to another job: saw 1 as rank; this worker has 0", worker.output)
+
+    def test_checkpoints_that_differ_are_refused(self):
+        with job() as two:
+            two.run("resumed", two.folder / "saved", 0, 4)
+            self.start_again(two)
+            for worker in two.start_workers("resumed", two.folder / "saved", 4, 8, 0):
+                self.assertEqual(worker.wait(), 65, worker.output)
+                self.assertIn("the weights in the checkpoint of step 4 differ: worker 0", worker.output)
+
+    def test_a_step_that_was_broken_off_is_not_saved(self):
+        with job() as two:
+            first, second = two.start_workers("saves_when_interrupted")
+            first.await_text("waits")
+            second.await_text("stays away")
+            first.signal(signal.SIGINT)
+            first.await_text("interrupted")
+            first.await_text("64: state_dict: a backward pass was broken off")
+            second.say("go on")
+            two.finish()
+
+    def test_a_parameter_without_a_gradient_ends_the_job(self):
+        self.both_end("drops_a_layer", (64, 64), "worker 1.*no gradient in this backward pass.*dropped.weight, dropped.bias: .*find_unused")
 
     def digest(self, outputs):
         digests = {weights_in(output)["resumed"] for output in outputs}

@@ -274,13 +274,15 @@ def wait_in_step():
     train(net, images())
 
 
-def resumed(checkpoint, load, last):
-    """Trains to a step that counts from the beginning, from rank 0's first weights or this rank's checkpoint, and saves one."""
+def resumed(checkpoint, load, last, loaded_by="all"):
+    """Trains to a step that counts from the beginning, from rank 0's first weights or this rank's checkpoint, and saves one.
+
+    loaded_by: rank 0 alone loads module and optimizer, as if DistributedDataParallel gave them to all."""
     torch.manual_seed(1)
     module = local_module()
     optimizer = torch.optim.SGD(module.parameters(), lr=0.1, momentum=0.9)
     saved = torch.load(f"{checkpoint}.{load}.{RANK}", weights_only=True) if load != "0" else None
-    if saved is not None:
+    if saved is not None and loaded_by in ("all", str(RANK)):
         module.load_state_dict(saved["module"])
         optimizer.load_state_dict(saved["optimizer"])
     net = tern.torch.ddp(module, tern_state=saved and saved["tern"])
@@ -293,6 +295,92 @@ def resumed(checkpoint, load, last):
     state = {"module": module.state_dict(), "optimizer": optimizer.state_dict(), "tern": net.tern.state_dict()}
     torch.save(state, f"{checkpoint}.{last}.{RANK}")
     show("resumed", module)
+
+
+def saves_when_interrupted():
+    """Rank 0 is interrupted in the middle of a step, which rank 1 delays, and saves."""
+    torch.manual_seed(1)
+    net = tern.torch.ddp(programs.conv_net())
+    train(net, images(2))
+    assert net.tern.state_dict()
+    print("stays away" if RANK == 1 else "waits", flush=True)
+    if RANK == 1:
+        sys.stdin.readline()
+        train(net, images(1))
+        return
+    try:
+        train(net, images(1))
+    except KeyboardInterrupt:
+        print("interrupted", flush=True)
+    try:
+        net.tern.state_dict()
+    except tern.TernError as error:
+        print(f"{error.code}: {error}")
+
+
+class Drops(torch.nn.Module):
+    """Some layers, of which one is not used after three passes."""
+
+    def __init__(self, drops):
+        super().__init__()
+        self.dropped, self.first = torch.nn.Linear(64, 64), torch.nn.Linear(8, 64)
+        self.middle, self.last = torch.nn.Linear(64, 64), torch.nn.Linear(64, 4)
+        self.num_left = 3 if drops else 100
+
+    def forward(self, x):
+        h = torch.relu(self.first(x))
+        self.num_left -= 1
+        h = h + self.dropped(h) if self.num_left >= 0 else h
+        return self.last(torch.relu(self.middle(h)))
+
+
+def drops_a_layer():
+    """Rank 1 leaves a layer out from the fourth step on, which DistributedDataParallel holds a bucket back for."""
+    torch.manual_seed(1)
+    net = tern.torch.ddp(Drops(RANK == 1), bucket_cap_mb=0.005)
+    for step in range(8):
+        net.zero_grad()
+        net(torch.randn(4, 8)).square().mean().backward()
+        print(f"did {step}", flush=True)
+
+
+def ignored_parameters():
+    """A parameter of each rank's own, and buffers that are not in the module's state."""
+    torch.manual_seed(RANK)
+    module = torch.nn.Sequential(torch.nn.Linear(8, 4), torch.nn.Linear(4, 2))
+    module[0].register_buffer("table", torch.randn(3), persistent=False)
+    own = module[1].weight.sum().item()
+    DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(module, ["1.weight"])
+    net = tern.torch.ddp(module)
+    for _ in range(3):
+        net(torch.randn(4, 8)).square().mean().backward()
+    assert module[1].weight.sum().item() == own and len(net.tern.parameters) == 3
+    print("own weight:", own)
+    print("table:", module[0].table.tolist())
+
+
+def old_error():
+    """Rank 1 has seen an exception that it went on after, as in an interactive console."""
+    torch.manual_seed(1)
+    net = tern.torch.ddp(programs.conv_net())
+    sys.last_value = NameError("of long ago") if RANK == 1 else None
+    train(net, images(3))
+    show("old error", net.module)
+
+
+def scaled_local_steps():
+    """Local steps with a scaler, which skips one of the inner optimizer's."""
+    module = local_module()
+    local = tern.torch.LocalSteps(module, torch.optim.SGD(module.parameters(), lr=0.1), every=4)
+    scale = torch.amp.GradScaler("cpu", init_scale=1024.0)
+    for number, (x, y) in enumerate(local_samples(RANK)):
+        local.zero_grad()
+        loss = torch.nn.functional.cross_entropy(module(x), y)
+        scale.scale(loss * (float("inf") if number == 5 else 1.0)).backward()
+        local.step(scale)
+        scale.update()
+    assert local.steps == 12 and scale.get_scale() == 512.0, (local.steps, scale.get_scale())
+    show("scaled local steps", module)
 
 
 def going_back(last, held_before):

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <map>
 #include <sstream>
 
@@ -90,14 +91,18 @@ TEST(FigureLog, SaysWhyThereIsNoSpeed) {
             "step 50 of 50, evaluating 4000 of 10000 test samples");
 }
 
-std::string LinesAt(uint32_t log_every_s, const std::vector<int>& times_s) {
+std::string LinesAt(uint32_t log_every_s, const std::vector<int>& times_s,
+                    pb::Train::Compute compute = pb::Train().compute(), double loss = 0.5) {
   pb::Job job;
+  job.mutable_train()->set_compute(compute);
   job.mutable_metrics()->set_log_every_s(log_every_s);
   FigureLog log(job);
   testing::internal::CaptureStderr();  // Before InitLogging, glog writes there.
-  for (const int time_s : times_s)
-    log.LogIfDue({WorkerOfLog(0, 10 * static_cast<uint64_t>(time_s))},
-                 10 * static_cast<uint64_t>(time_s), 3000, seconds(time_s), Print::kYes);
+  for (const int time_s : times_s) {
+    WorkerStatus worker = WorkerOfLog(0, 10 * static_cast<uint64_t>(time_s));
+    worker.counters.set_loss(loss);
+    log.LogIfDue({worker}, 10 * static_cast<uint64_t>(time_s), 3000, seconds(time_s), Print::kYes);
+  }
   return testing::internal::GetCapturedStderr();
 }
 
@@ -109,6 +114,17 @@ TEST(FigureLog, LogsALinePerInterval) {
   }
   EXPECT_THAT(lines, testing::ElementsAre(HasSubstr("figure_log.cc"), HasSubstr("step 260 of")));
   EXPECT_EQ(LinesAt(0, {5, 50, 500}), "");
+}
+
+TEST(FigureLog, ALossThatAProgramDoesNotSayIsNoAlarm) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_THAT(LinesAt(10, {5, 15}, pb::Train().compute(), nan), HasSubstr("loss not finite"));
+  for (const auto compute : {pb::Train::client, pb::Train::module}) {
+    EXPECT_THAT(
+        LinesAt(10, {5, 15}, compute, nan),
+        testing::AllOf(HasSubstr(" of 3000, 320 samples/s"), testing::Not(HasSubstr("loss"))));
+    EXPECT_THAT(LinesAt(10, {5, 15}, compute), HasSubstr("loss 0.5000"));
+  }
 }
 
 }  // namespace

@@ -57,6 +57,18 @@ TEST_F(CurveTest, HasARowForEachStepThatWasMeasured) {
             "20,1.5,0.5,0.5,1\n");
 }
 
+TEST_F(CurveTest, ALossThatNobodySaidIsNoRow) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  for (const bool may_lack_loss : {false, true}) {
+    Curve curve(folder_, "job", may_lack_loss);
+    curve.Begin(0);
+    curve.AddLoss(10, Loss(nan, 20));
+    EXPECT_EQ(curve.rows().size(), may_lack_loss ? 0u : 1u);
+    curve.AddLoss(20, Loss(40, 20));
+    EXPECT_EQ(curve.rows().back().step, 20u);
+  }
+}
+
 TEST_F(CurveTest, AResumedJobContinuesTheRowsBeforeItsStep) {
   Curve first(folder_, "job");
   first.Begin(0);
