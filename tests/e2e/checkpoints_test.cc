@@ -243,6 +243,29 @@ INSTANTIATE_TEST_SUITE_P(
                                             "train.easgd_async.tau=2", "exchange.codec=fp32"})),
     NameOf);
 
+// One worker's pushes have one order, so a job that has ended and is then made longer ends with the
+// weights of one that was long from the start, if what the codecs remember comes back, too.
+TEST(WithoutRounds, AnOrderlyEndKeepsWhatTheCodecsRemember) {
+  for (const std::string codec : {"topk", "onebit"}) {
+    SCOPED_TRACE(codec);
+    JobOptions options = OptionsFor();
+    options.workers = 1;
+    const std::vector<std::string> arguments = SetArguments(
+        {"train.algorithm=asgd", "train.optimizer.name=sgd", "exchange.codec=" + codec});
+    const std::string weights = UndisturbedWeights(options, arguments);
+    std::vector<std::string> half = arguments;
+    half.insert(half.end(), {"--set", "train.steps=30"});
+    TestJob job(options);
+    job.StartAll(half);
+    job.ExpectAllEnd(0);
+    job.StartAll(arguments);
+    job.ExpectAllEnd(0);
+    EXPECT_TRUE(job.Weights() == weights);
+    EXPECT_NE(job.Log("worker", 0).find("continuing after exchange 30"), std::string::npos);
+    EXPECT_EQ(job.Log("worker", 0).find("memories of earlier gradients"), std::string::npos);
+  }
+}
+
 // A shard that is killed after the job has resumed continues from its newest checkpoint, not from
 // the checkpoint with which the job resumed.
 TEST(WithoutRounds, AfterAResumeAKilledShardContinuesFromItsNewestCheckpoint) {
