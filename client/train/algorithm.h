@@ -97,7 +97,7 @@ class Algorithm {
   // For algorithms without rounds, after the last step: tells the servers that no other worker has
   // to wait for this one.
   virtual Status Leave() { return Ok(); }
-  // The newest round that this worker has pushed.
+  // The newest round that this worker has pushed; without rounds: how many exchanges it has made.
   virtual uint64_t last_pushed_round() const { return applied_; }
   // Returns the state that another worker needs to continue after round applied(). Call it between
   // two steps, or while this worker waits.

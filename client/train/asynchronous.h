@@ -19,6 +19,7 @@ class Asynchronous : public Algorithm {
   Status Leave() override;
   // The first step after the exchanges of this rank that the servers had counted at Begin.
   uint64_t first_step() const override { return StepOfRound(first_clock_) + 1; }
+  uint64_t last_pushed_round() const override { return clock_; }
   // Saves the State without the optimizer's state, which the servers hold.
   Bytes SaveState() override { return context_.state.SaveWeights(applied_); }
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "client/exchange/coder.h"
 #include "client/train/pull.h"
 #include "client/train/trainer.h"
 #include "common/algorithm/facts.h"
@@ -26,6 +27,33 @@ struct SavedLosses {
     state->numbers.push_back({"losses.samples", &samples});
   }
 };
+
+// How many exchanges a worker without rounds had made when it wrote a checkpoint.
+SavedState SavedExchanges(uint64_t* exchanges) {
+  SavedState state;
+  state.numbers.push_back({"exchanges", exchanges});
+  return state;
+}
+
+void WarnOfClearedMemories(const Coder& coder, const std::string& reason = "") {
+  LOG_IF(WARNING, coder.has_memories())
+      << "the codecs' memories of earlier gradients are cleared" << reason;
+}
+
+// Without rounds: whether what the codecs remember in a worker's checkpoint is what they remembered
+// after the last exchange that the servers have counted, as after an orderly end. Else pushes after
+// the checkpoint may have contained it, so that it must not be pushed again; logs that.
+bool MemoriesAreOfExchange(uint64_t counted_exchanges, const tensors::TensorFile& file,
+                           const Coder& coder) {
+  uint64_t saved_exchanges = 0;
+  const bool is_known = checkpoint::RestoreState(file, SavedExchanges(&saved_exchanges)).ok();
+  if (is_known && saved_exchanges == counted_exchanges) return true;
+  WarnOfClearedMemories(
+      coder, Cat(": the servers have counted ", counted_exchanges,
+                 " exchanges of this rank, and its checkpoint ",
+                 is_known ? Cat("is of exchange ", saved_exchanges) : "does not say its number"));
+  return false;
+}
 
 // `event`: a Trainer::RestartEvent.
 template <typename RestartEvent>
@@ -94,6 +122,8 @@ Status Trainer::WriteCheckpoint() {
   algorithm_->AddState(&private_state);
   SavedLosses losses{std::bit_cast<uint64_t>(gradient_.losses().sum), gradient_.losses().samples};
   losses.AddState(&private_state);
+  uint64_t exchanges = algorithm_->last_pushed_round();
+  if (!has_rounds_) private_state.Append(SavedExchanges(&exchanges));
   const uint64_t weights_hash = has_rounds_ ? deps_.replica.Hash() : 0;
   Status write_status;
   const Status visit_status = deps_.coder.VisitMemories([&](const SavedState& memories) {
@@ -120,8 +150,9 @@ Status Trainer::Restart() {
   has_last_evaluation_ = false;
   const auto* resume = std::get_if<ResumeWanted>(&event);
   deps_.coder.DropPushesAndMemories();
-  LOG_IF(WARNING, deps_.coder.has_memories() && (resume == nullptr || !has_rounds_))
-      << "the codecs' memories of earlier gradients are cleared";
+  // Without rounds, a new process may have them in its own checkpoint (RestorePrivateState).
+  const bool may_restore_memories = resume != nullptr && (has_rounds_ || steps_done_ == 0);
+  if (!may_restore_memories) WarnOfClearedMemories(deps_.coder);
   sums_.Clear();
   TERN_RETURN_IF_ERROR(MakeAlgorithm());
   stop_after_ = save_after_ = requested_step_ = 0;
@@ -215,6 +246,7 @@ Status Trainer::RestoreLocalCheckpoint() {
     LOG_IF(WARNING, has_begun && deps_.checkpoints->every_steps() != 0)
         << "there is no checkpoint of this worker and run in " << deps_.checkpoints->folder()
         << ": the worker's own state begins anew";
+    if (has_begun) WarnOfClearedMemories(deps_.coder);
     return Ok();
   }
   Result<tensors::TensorFile> file = deps_.checkpoints->Read(*newest_checkpoint);
@@ -234,14 +266,17 @@ Status Trainer::RestorePrivateState() {
   algorithm_->AddState(&private_state);
   SavedLosses losses;
   losses.AddState(&private_state);
-  Status restore_status;
+  const bool restores_own_memories =
+      !has_rounds_ && MemoriesAreOfExchange(algorithm_->last_pushed_round(), file, deps_.coder);
+  Status restore_status, memories_status;
   const Status visit_status = deps_.coder.VisitMemories([&](const SavedState& memories) {
-    // Without rounds, servers may already have counted pushes sent after the checkpoint. These
-    // contain what the codecs' memories held then, so the memories are not restored.
     if (has_rounds_) private_state.Append(memories);
     restore_status = checkpoint::RestoreState(file, private_state);
+    if (restores_own_memories) memories_status = checkpoint::RestoreState(file, memories);
   });
   TERN_RETURN_IF_ERROR(visit_status);
+  if (!memories_status.ok())
+    WarnOfClearedMemories(deps_.coder, ": the checkpoint is of other codecs");
   gradient_.SetLosses({std::bit_cast<double>(losses.sum_bits), losses.samples});
   TERN_RETURN_IF_ERROR(restore_status.Within("the checkpoint"));
   return algorithm_->CopyStateFromHost();

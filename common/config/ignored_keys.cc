@@ -49,6 +49,21 @@ class IgnoredKeys {
     }
   }
 
+  // Finds the keys of `exchange` that only pushes with some codec read.
+  void FindKeysOfPushes(const pb::Exchange& exchange) {
+    if (!PushesWithCodec(exchange, "topk"))
+      WarnOfSet(exchange.topk(), "exchange.topk", {"momentum", "nesterov", "masking", "clip_norm"},
+                "only workers have it, and no push has codec topk");
+    if (!PushesWithCodec(exchange, "threshold"))
+      WarnOfSet(exchange.threshold(), "exchange.threshold", {"scope"},
+                "servers send each chunk with a threshold of its own, and no push has codec "
+                "threshold");
+    if (!ReadsErrorFeedback(exchange))
+      WarnOfSet(exchange, "exchange", {"error_feedback"},
+                "no tensor has the codec fp16 or bf16; other codecs need no key, or have no error "
+                "to feed back");
+  }
+
   // Finds the keys of `exchange` that only codecs with scalers read.
   void FindKeysOfScalers(const pb::Job& written_job, const pb::Job& complete_job) {
     if (HasScalers(complete_job.exchange())) return;
@@ -110,6 +125,16 @@ class IgnoredKeys {
       Warn(Join(section, name), reason);
   }
 
+  // Warns of the keys of `section` that do not have their defaults, if FindIn has not found them.
+  void WarnOfSet(const Message& section, const std::string& section_key,
+                 const std::vector<std::string>& names, const std::string& reason) {
+    for (const std::string& name : names) {
+      const FieldDescriptor* field = section.GetDescriptor()->FindFieldByName(name);
+      if (HasEffect(field, section) && !HasDefault(field, section))
+        Warn(Join(section_key, name), reason);
+    }
+  }
+
   void Warn(const std::string& key, const std::string& reason) {
     const Position position = PositionOf(*context_.key_positions, key);
     warnings_.push_back(context_.faults->PlaceText(position) + ": " + key +
@@ -127,6 +152,7 @@ std::vector<std::string> WarningsOfIgnoredKeys(const pb::Job& written_job,
                                                const ParseContext& context) {
   IgnoredKeys keys(context);
   keys.FindIn(written_job, complete_job, "");
+  keys.FindKeysOfPushes(complete_job.exchange());
   keys.FindKeysOfScalers(written_job, complete_job);
   keys.FindKeysOfAlgorithms(written_job, complete_job);
   keys.FindLongWarmup(complete_job.train());

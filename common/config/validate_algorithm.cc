@@ -175,6 +175,12 @@ class AlgorithmChecker : private CrossKeyChecker, private algorithm::RuleReporte
              OneOf(NamesInTable("unbiased_codecs")) + ", because " + name() +
                  " needs unbiased codes; or set " + facts_.feedback_key + ": true");
     });
+    if (!facts_.allows_feedback && job_.exchange().error_feedback() &&
+        ReadsErrorFeedback(job_.exchange()) &&
+        AreValid({facts_.feedback_key, "exchange.error_feedback"}))
+      Report("exchange.error_feedback", "true" + with_algorithm_text_,
+             "false, because " + name() + " needs unbiased codes; or set " + facts_.feedback_key +
+                 ": true");
     if (facts_.allows_feedback && all_are_known && !any_has_feedback &&
         AreValid({facts_.feedback_key, "exchange.error_feedback"}))
       Report(facts_.feedback_key, "true",

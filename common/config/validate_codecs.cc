@@ -42,11 +42,11 @@ class CodecChecker : private CrossKeyChecker {
   }
 
   // Deep gradient compression applies momentum before it selects elements, so the optimizer must
-  // not apply it again.
+  // not apply it again. What servers send has no such momentum (ignored_keys.cc).
   void CheckMomentumOfTopK() {
     const pb::TopK& topk = job_.exchange().topk();
     const std::string& optimizer = job_.train().optimizer().name();
-    if (!UsesCodec("topk") || topk.momentum() == 0) return;
+    if (!PushesWithCodec(job_.exchange(), "topk") || topk.momentum() == 0) return;
     const pb::AlgorithmTraits* traits = algorithm::TraitsOf(job_.train());
     if (traits != nullptr && traits->pushes() == pb::AlgorithmTraits::change &&
         AreValid({"exchange.topk.momentum", "train.algorithm"}))

@@ -1,5 +1,6 @@
 #include "server/central/central.h"
 
+#include "common/algorithm/facts.h"
 #include "common/base/text.h"
 #include "common/codec/float_sum.h"
 #include "common/update/average.h"
@@ -9,6 +10,13 @@
 namespace tern::server {
 
 namespace {
+
+// How many times the weight decay is in an update: a push may be the sum of the gradients of several
+// steps, each of which has the decay once, like each of the worker's own steps.
+uint64_t DecaysAPush(const pb::Job& job) {
+  const algorithm::Facts facts = algorithm::FactsOf(job);
+  return facts.pushed_quantity == pb::AlgorithmTraits::gradient ? facts.steps_a_push() : 1;
+}
 
 Status CheckSegment(const setup::Setup& setup, const codec::Segment& segment,
                     bool needs_whole_tensors) {
@@ -43,8 +51,10 @@ Result<std::unique_ptr<CentralChunk>> CentralChunk::Make(const setup::Setup& set
   auto optimizer = update::MakeOptimizer(setup.job.train().optimizer(), chunk.count);
   if (!optimizer.ok()) return optimizer.status();
   central_chunk->optimizer_ = std::move(*optimizer);
-  const std::vector<kernels::TensorRates> tensor_rates =
+  std::vector<kernels::TensorRates> tensor_rates =
       setup::UpdateRatesOf(setup.job, setup.table, false).of_tensor;
+  const auto decays_a_push = static_cast<float>(DecaysAPush(setup.job));
+  for (kernels::TensorRates& rates : tensor_rates) rates.decay *= decays_a_push;
   for (const codec::Segment& segment : chunk.segments) {
     TERN_RETURN_IF_ERROR(
         CheckSegment(setup, segment, central_chunk->optimizer_->needs_whole_tensors()));

@@ -1,6 +1,7 @@
 // Asynchronous SGD (Downpour): the server applies w <- optimizer(w, g) to every push g, however old
 // the weights are at which g was computed. With the job key push_every, a push is the sum of the
-// gradients of several steps, and one learning rate applies to the sum.
+// gradients of several steps, and one learning rate applies to the sum. The optimizer adds a local
+// weight decay to the sum as often as there are steps in it (central.cc).
 #include <utility>
 
 #include "server/rules/clock_rules.h"

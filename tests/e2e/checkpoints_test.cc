@@ -243,6 +243,41 @@ INSTANTIATE_TEST_SUITE_P(
                                             "train.easgd_async.tau=2", "exchange.codec=fp32"})),
     NameOf);
 
+// One worker's pushes have one order, so a job that has ended and is then made longer ends with the
+// weights of one that was long from the start, if the worker's own state comes back, too. Returns
+// the worker's log.
+std::string ExpectSameWeightsOfALongerJob(const std::vector<std::string>& settings) {
+  JobOptions options = OptionsFor();
+  options.workers = 1;
+  const std::vector<std::string> arguments = SetArguments(settings);
+  const std::string weights = UndisturbedWeights(options, arguments);
+  std::vector<std::string> half = arguments;
+  half.insert(half.end(), {"--set", "train.steps=30"});
+  TestJob job(options);
+  job.StartAll(half);
+  job.ExpectAllEnd(0);
+  job.StartAll(arguments);
+  job.ExpectAllEnd(0);
+  EXPECT_TRUE(job.Weights() == weights);
+  return job.Log("worker", 0);
+}
+
+TEST(WithoutRounds, AnOrderlyEndKeepsWhatTheCodecsRemember) {
+  for (const std::string codec : {"topk", "onebit"}) {
+    SCOPED_TRACE(codec);
+    const std::string log = ExpectSameWeightsOfALongerJob(
+        {"train.algorithm=asgd", "train.optimizer.name=sgd", "exchange.codec=" + codec});
+    EXPECT_NE(log.find("continuing after exchange 30"), std::string::npos);
+    EXPECT_EQ(log.find("memories of earlier gradients"), std::string::npos);
+  }
+}
+
+// The job ends in a step with an exchange, which the worker does not make a second time.
+TEST(WithoutRounds, AWorkerOfEasgdContinuesAfterTheStepOfItsPoint) {
+  ExpectSameWeightsOfALongerJob(
+      {"train.algorithm=easgd_async", "train.easgd_async.tau=3", "exchange.codec=fp32"});
+}
+
 // A shard that is killed after the job has resumed continues from its newest checkpoint, not from
 // the checkpoint with which the job resumed.
 TEST(WithoutRounds, AfterAResumeAKilledShardContinuesFromItsNewestCheckpoint) {

@@ -26,6 +26,17 @@ class EasgdAsync : public Asynchronous {
         elastic_terms_(context_.setup.table.total) {}
 
   bool keeps_point() const override { return true; }
+  void AddState(SavedState* state) override {
+    state->numbers.push_back({"local.steps", &steps_done_});
+  }
+  // Exchange k is in step k tau + 1, and the next one in step (k + 1) tau + 1. If the point was
+  // loaded from a checkpoint between the two, its next step is the first.
+  uint64_t first_step() const override {
+    const uint64_t after_exchanges = Asynchronous::first_step();
+    const uint64_t first = after_exchanges == 1 ? 1 : after_exchanges + 1;
+    const uint64_t next = steps_done_ + 1;
+    return next >= first && next <= after_exchanges + tau_ ? next : first;
+  }
 
   Status Step(uint64_t step) override {
     const uint64_t t = step - 1;
@@ -49,6 +60,7 @@ class EasgdAsync : public Asynchronous {
     if (context_.gradient.has_samples()) descent_.MovePoint(step);
     float* x = context_.replica.point();
     for (size_t i = 0; exchanges_now && i < elastic_terms_.size(); ++i) x[i] -= elastic_terms_[i];
+    steps_done_ = step;
     return Ok();
   }
 
@@ -57,6 +69,7 @@ class EasgdAsync : public Asynchronous {
   const float alpha_;
   Descent descent_;
   std::vector<float> elastic_terms_;  // alpha (x - c), by element
+  uint64_t steps_done_ = 0;           // the steps that the point has made
 };
 
 }  // namespace

@@ -28,9 +28,11 @@ class Rsgd : public LocalSteps {
         is_random_(context_.setup.job.train().rsgd().order() == pb::Rsgd::random),
         num_averages_(num_parts_) {}
 
-  // Each worker has its own weights (the point); a joining worker starts with a copy of this one's.
+  // Each worker has its own weights (the point); a joining worker starts with a copy of this one's,
+  // without the half of a step in which this one waits: the joining worker makes the whole step.
   Bytes SaveState() override {
-    return context_.state.SaveWeights(applied_, context_.replica.point());
+    return context_.state.SaveWeights(
+        applied_, is_in_step_ ? point_before_step_.data() : context_.replica.point());
   }
 
   Status Step(uint64_t step) override {
@@ -38,6 +40,9 @@ class Rsgd : public LocalSteps {
     const uint64_t round = RoundOf(step);
     // Answers before this worker's push mean that the worker is late: the round closed without it.
     if (!context_.sums.HasAnswers(round, part)) {
+      point_before_step_.assign(context_.replica.point(),
+                                context_.replica.point() + num_parameters_);
+      is_in_step_ = true;
       TERN_RETURN_IF_ERROR(Descend(step));
       context_.coder.Push(round, part, context_.replica.point());
       TERN_RETURN_IF_ERROR(
@@ -51,6 +56,7 @@ class Rsgd : public LocalSteps {
           std::copy(mean.begin(), mean.end(), context_.replica.parameters() + first);
           context_.replica.UpdateMovingAverage(first, mean.size(), num_averages_[part]);
         }));
+    is_in_step_ = false;
     MarkApplied(round);
     return Ok();
   }
@@ -88,6 +94,8 @@ class Rsgd : public LocalSteps {
   const bool is_random_;
   std::vector<uint64_t> num_averages_;  // by part: how often it was averaged, since the first step
   uint64_t num_counted_steps_ = 0;
+  bool is_in_step_ = false;  // whether the point has moved since round applied_
+  std::vector<float> point_before_step_;
 };
 
 }  // namespace

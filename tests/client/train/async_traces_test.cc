@@ -227,7 +227,8 @@ TEST(Asgd, AppliesGradientsLocallyBetweenPushesAndPulls) {
                                     "train.weight_decay={rate: 0.1, where: local}",
                                     "train.schedule.rules=[{tensors: hidden.*, times: 0.5}]"});
   const Vector times = OfElements(*job, {0.5, 0.5, 1, 1});
-  // Servers add it to each push, and a worker to each of its own steps. Biases have none.
+  // A worker adds it to each of its own steps, and servers to each push as often as there are steps
+  // in it. Biases have none.
   const Vector decay = OfElements(*job, {0.1, 0, 0.1, 0});
   const auto traces = RunCluster(*job, {kSteps, 5}, &push_order);
   Vector w = InitialWeights(*job);
@@ -245,7 +246,7 @@ TEST(Asgd, AppliesGradientsLocallyBetweenPushesAndPulls) {
       }
     }
     for (size_t k = 0; k < w.size(); ++k)
-      w[k] -= kRate * times[k] * (gradient_sum[k] + decay[k] * w[k]);
+      w[k] -= kRate * times[k] * (gradient_sum[k] + 2 * decay[k] * w[k]);
     x[rank] = w;
   }
 }

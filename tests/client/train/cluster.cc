@@ -14,6 +14,8 @@
 #include "common/algorithm/facts.h"
 #include "common/protocol/rounds/cells.h"
 #include "common/protocol/rounds/exchange.h"
+#include "common/tensors/safetensors.h"
+#include "models/graph/arena.h"
 #include "server/central_lane.h"
 #include "tests/sim/rng.h"
 
@@ -247,8 +249,13 @@ class Servers {
 // Connects one worker's training threads to Servers, and records the worker's trace.
 class ClusterPort : public Port {
  public:
-  ClusterPort(uint32_t rank, const setup::Setup& job, Member& member, Servers& servers)
-      : rank_(rank), job_(job), member_(member), servers_(servers) {}
+  ClusterPort(uint32_t rank, const setup::Setup& job, bool asks_for_states, Member& member,
+              Servers& servers)
+      : rank_(rank),
+        job_(job),
+        asks_for_states_(asks_for_states),
+        member_(member),
+        servers_(servers) {}
 
   void Contribute(protocol::Cell cell, protocol::Contribution contribution) override {
     if (cell.kind == protocol::Kind::kFigures && cell.chunk == protocol::kCompare) {
@@ -257,13 +264,21 @@ class ClusterPort : public Port {
       member_.trace.num_loss_samples = figures.train_samples();
     }
     if (protocol::IsPull(contribution)) ++member_.trace.num_pulls;
+    if (asks_for_states_ && cell.kind == protocol::Kind::kPush)
+      member_.events.Push(SnapshotWanted{});
     servers_.Contribute(rank_, cell, std::move(contribution));
   }
   void ReportApplied(uint64_t round) override {
     member_.trace.weights_after_round[round] = Weights();
     servers_.ReportApplied(rank_, round);
   }
-  void SendSnapshot(Bytes, uint64_t) override {}
+  void SendSnapshot(Bytes state, uint64_t applied) override {
+    const auto file = tensors::DecodeSafetensors(state.view());
+    ASSERT_TRUE(file.ok()) << file.status().message();
+    std::vector<float>& weights = member_.trace.given_weights[applied];
+    weights.resize(job_.table.total);
+    EXPECT_TRUE(models::LoadArena(*file, job_.table, weights.data()).ok());
+  }
   void OfferCheckpoints(std::vector<pb::Checkpoint>) override {}
   void ReportInstalled(uint64_t) override {}
   void Finish(Status status, pb::Figures, uint64_t) override {
@@ -279,6 +294,7 @@ class ClusterPort : public Port {
   }
   const uint32_t rank_;
   const setup::Setup& job_;
+  const bool asks_for_states_;
   Member& member_;
   Servers& servers_;
 };
@@ -326,7 +342,8 @@ std::vector<Trace> RunCluster(const setup::Setup& job, const ClusterOptions& opt
   for (uint32_t rank = 0; rank < members.size(); ++rank) {
     Member& member = *members[rank];
     member.replica = std::move(*Replica::Make(job));
-    member.port = std::make_unique<ClusterPort>(rank, job, member, servers);
+    member.port =
+        std::make_unique<ClusterPort>(rank, job, options.asks_for_states, member, servers);
     member.coder = std::make_unique<Coder>(job, std::make_unique<HostCoder>(job, rank),
                                            *member.port, member.events, member.progress);
   }

@@ -39,6 +39,9 @@ struct Trace {
   std::map<uint64_t, std::vector<float>> weights_after_round;
   std::vector<float> final_weights;
   Floats average_weights;  // The moving average of the weights at the end, if the job asks for one.
+  // The weights of the States that the worker gave away in the middle of its steps, by the round
+  // after which each was (ClusterOptions::asks_for_states). A later one replaces an earlier one.
+  std::map<uint64_t, std::vector<float>> given_weights;
   uint64_t num_loss_samples = 0;  // Of how many samples the worker reported the loss at the end.
   uint64_t num_pulls = 0;         // How many chunks the worker pulled without a push.
   Status status;                  // What Trainer::Run returned.
@@ -47,6 +50,8 @@ struct Trace {
 struct ClusterOptions {
   uint64_t steps = 30;
   uint64_t seed = 1;  // Decides the order of pushes in algorithms without rounds.
+  // Whether each worker is asked for its State with every push, before the answer to it.
+  bool asks_for_states = false;
 };
 
 // Runs all workers of the job to the end and returns their traces by rank. For algorithms without

@@ -21,6 +21,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::MatchesRegex;
 using ::testing::Not;
+using ::testing::UnorderedElementsAre;
 
 std::vector<std::string> WarningsOf(const std::string& text,
                                     const std::vector<std::string>& overrides = {}) {
@@ -117,6 +118,48 @@ TEST(IgnoredKeys, AreThoseOfRoundsAndOfServersThatHoldTheWeights) {
   EXPECT_THAT(WarningsWith({"train.algorithm=asgd", "evaluation.every_steps=0",
                             "faults.compare_every_steps=100"}),
               IsEmpty());
+}
+
+// Servers send changes with the codes alone: what a worker does before it codes is not done there.
+TEST(IgnoredKeys, AreThoseOfPushesIfOnlyThePullHasTheCodec) {
+  const auto warnings = [](const std::string& codecs) {
+    return WarningsWith({"train.parameters=central", "train.optimizer.name=sgd",
+                         "exchange={pull: changes, " + codecs + "}"});
+  };
+  const std::string topk = "topk: {momentum: 0.9, masking: false, clip_norm: 1, ratio: 0.1}";
+  const std::string reason = " has no effect, because only workers have it";
+  EXPECT_THAT(warnings("codec: fp32, pull_codec: topk, " + topk),
+              ElementsAre(HasSubstr("exchange.topk.momentum" + reason),
+                          HasSubstr("exchange.topk.masking" + reason),
+                          HasSubstr("exchange.topk.clip_norm" + reason)));
+  EXPECT_THAT(warnings("codec: topk, pull_codec: topk, " + topk), IsEmpty());
+  EXPECT_THAT(
+      warnings("codec: fp32, pull_codec: threshold, threshold: {scope: global, ratio: 0.1}"),
+      ElementsAre(HasSubstr("exchange.threshold.scope has no effect")));
+}
+
+TEST(IgnoredKeys, IncludeErrorFeedbackOfCodecsThatDoNotReadIt) {
+  for (const std::string codec : {"fp32", "topk", "onebit"})
+    EXPECT_THAT(
+        WarningsWith({"exchange={codec: " + codec + ", error_feedback: true}"}),
+        ElementsAre(HasSubstr("exchange.error_feedback has no effect, because no tensor has "
+                              "the codec fp16 or bf16")));
+  EXPECT_THAT(WarningsWith({"exchange={codec: fp16, error_feedback: true}"}), IsEmpty());
+}
+
+TEST(IgnoredKeys, IncludeThoseOfALocalUpdaterThatDoesNothing) {
+  const auto warnings = [](const std::string& name) {
+    return WarningsWith(
+        {"train.algorithm=odsgd", "train.odsgd={warmup_steps: 1, local: {name: " + name +
+                                      ", momentum: 0.9, learning_rate: 0.3, "
+                                      "grad_scale: global_mean}}"});
+  };
+  EXPECT_THAT(warnings("none"),
+              UnorderedElementsAre(HasSubstr("local.momentum has no effect, because "
+                                             "train.odsgd.local.name is none"),
+                                   HasSubstr("local.learning_rate has no effect"),
+                                   HasSubstr("local.grad_scale has no effect")));
+  EXPECT_THAT(warnings("sgd"), IsEmpty());
 }
 
 TEST(IgnoredKeys, AreNotAllNamedIfTheyAreMany) {

@@ -104,6 +104,10 @@ TEST(Feedback, OfPqasgdIsForJobsThatAllowIt) {
   EXPECT_THAT(FaultsWith("pqasgd", {"exchange.codec=fp16", "exchange.error_feedback=true",
                                     "train.pqasgd.feedback=true"}),
               IsEmpty());
+  EXPECT_THAT(FaultsWith("pqasgd", {"exchange.codec=fp16", "exchange.error_feedback=true"}),
+              ElementsAre(HasSubstr("exchange.error_feedback: saw true with algorithm: pqasgd; "
+                                    "allowed: false, because pqasgd needs unbiased codes; or set "
+                                    "train.pqasgd.feedback: true")));
   EXPECT_THAT(FaultsWith("pqasgd", {"train.pqasgd.feedback=false"}), IsEmpty());
 }
 
