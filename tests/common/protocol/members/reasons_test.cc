@@ -102,6 +102,22 @@ TEST_P(Reasons, ASignalAfterTheLastStepChangesNothing) {
   EXPECT_EQ(Shard0::EndStatusOf(out).code(), Code::kOk) << Shard0::EndStatusOf(out).message();
 }
 
+// The same where train.stop_when ends the job before its last step.
+TEST_P(Reasons, ASignalAfterTheStepAtWhichTheJobStopsItselfChangesNothing) {
+  Shard0 shard0(GetParam());
+  shard0.GatherWorkers();
+  const auto bye = [](uint32_t rank) {
+    Message message = StoppedByeMessage(rank, 10 + rank);
+    pb::Bye* const fields = message.head.mutable_bye();
+    fields->mutable_figures()->mutable_evaluations()->set_last_step(fields->steps());
+    return message;
+  };
+  shard0.Deliver(100, bye(0));
+  shard0.Stop(Code::kTerminated);
+  const ControlActions out = shard0.Deliver(101, bye(1));
+  EXPECT_EQ(FirstMessageTo(100, pb::Envelope::kEnd, SendsOf(out)).head.end().code(), 0u);
+}
+
 // A program's job has no length, so that no number of steps is all of them.
 TEST_P(Reasons, ASignalStopsAJobWithoutALength) {
   Shard0 shard0(GetParam());
