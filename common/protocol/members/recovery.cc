@@ -49,6 +49,25 @@ std::string WhyJobDoesNotFit(const std::vector<Offer>& offers) {
              "; start the job that wrote them, give another output_dir, or ", kHowToBeginAnew);
 }
 
+// For a job without rounds, whose shards alone must have the checkpoint (Offer.is_required): whether
+// the workers' checkpoints show that the job was beyond the first that the shards write, when the
+// workers had made that many steps on average. One worker's two are not enough: it may be fast.
+bool WorkersWereBeyondFirst(const std::vector<Offer>& offers) {
+  uint64_t sum_newest_steps = 0, num_workers = 0, first_step = 0;
+  for (const Offer& offer : offers) {
+    if (offer.is_required || offer.hello->role() != pb::Hello::worker) continue;
+    ++num_workers;
+    const auto& checkpoints = offer.hello->checkpoints();
+    if (checkpoints.empty()) continue;
+    sum_newest_steps += checkpoints[checkpoints.size() - 1].step();
+    // The oldest of several is regular, so it is no earlier than the shards' first.
+    const uint64_t oldest_step = checkpoints[0].step();
+    if (checkpoints.size() > 1 && (first_step == 0 || oldest_step < first_step))
+      first_step = oldest_step;
+  }
+  return first_step != 0 && sum_newest_steps >= num_workers * first_step;
+}
+
 // Whether no daemon has unusable checkpoints, and every daemon whose offer is required had started
 // the same run and has at most one checkpoint, of that run. Then the run ended before all daemons
 // had written their first checkpoint.
@@ -62,7 +81,8 @@ bool EndedBeforeFirstCheckpoint(const std::vector<Offer>& offers) {
     for (const pb::Checkpoint& checkpoint : offer.hello->checkpoints())
       runs.insert(checkpoint.run());
   }
-  return runs.size() == 1 && *runs.begin() != 0 && WhereWeightsDiffer(offers, 0).empty();
+  return runs.size() == 1 && *runs.begin() != 0 && WhereWeightsDiffer(offers, 0).empty() &&
+         !WorkersWereBeyondFirst(offers);
 }
 
 std::string DescribeSteps(const pb::Hello& hello, bool name_runs) {
@@ -303,6 +323,13 @@ std::string WhereWeightsDiffer(const std::vector<Offer>& offers, uint64_t after_
 
 bool AnyHasCheckpoint(const std::vector<Offer>& offers) {
   return std::any_of(offers.begin(), offers.end(), HasAnyCheckpoint);
+}
+
+bool AnyKnowsARun(const std::vector<Offer>& offers) {
+  const bool any_was_prepared = std::any_of(offers.begin(), offers.end(), [](const Offer& offer) {
+    return offer.hello->role() == pb::Hello::worker && offer.hello->began() != 0;
+  });
+  return (any_was_prepared || AnyHasCheckpoint(offers)) && WhyJobDoesNotFit(offers).empty();
 }
 
 namespace {

@@ -178,12 +178,18 @@ std::string WhereWeightsDiffer(const std::vector<Offer>& offers, uint64_t after_
 
 // Whether any daemon has a checkpoint, including those of other jobs and damaged ones.
 bool AnyHasCheckpoint(const std::vector<Offer>& offers);
+// Whether an earlier run of this job shows in the offers, which then need not have its newest
+// checkpoints: a daemon has some, usable or not, or a worker was prepared for the run. Not if
+// checkpoints are of another job.
+bool AnyKnowsARun(const std::vector<Offer>& offers);
 // REQUIRES offers without a common checkpoint. Returns why the job must not start from initial
 // weights, or an empty string if it may. It may if no daemon has any checkpoint. It also may if the
 // last run ended before all daemons had written their first checkpoint: then every daemon whose
 // offer is required was prepared for that run and has at most one checkpoint of it, and not all
 // have that one. (A daemon writes its second checkpoint only when all others have their first:
-// client/train/checkpoints.h.) `min_workers`: what ChooseBeginPoint got.
+// client/train/checkpoints.h. Without rounds, where only shards' offers are required, the workers'
+// checkpoints must not show that the shards had theirs to write.) `min_workers`: what
+// ChooseBeginPoint got.
 std::string WhyNotBeginAnew(const std::vector<Offer>& offers, size_t min_workers = 0);
 // For a job whose servers hold the parameters, and that has begun the run `run`. REQUIRES that
 // ChooseBeginPoint found no checkpoint. Returns why the job must not go back to its beginning, or

@@ -252,8 +252,10 @@ void Coordinator::OnFailedWorker(Peer from, const pb::Bye& bye, Time now, Contro
   if (is_lost && !member->may_return) return;  // The Bye is repeated, or the others continue.
   member->counters = bye.counters();
   member->figures = FiguresIn(bye);  // if it failed after the job's last evaluation
-  const bool others_continue =
-      job_.options.elasticity.shrinks_on_loss() && error.code() == Code::kBadData && job_.running();
+  // Each worker has its own data and its own disk. The last that has the state says why all end.
+  const bool is_of_its_disk = error.code() == Code::kBadData || error.code() == Code::kCannotWrite;
+  const bool others_continue = job_.options.elasticity.shrinks_on_loss() && job_.running() &&
+                               is_of_its_disk && job_.roster.MayHoldStateBeside(member);
   if (IsLasting(error.code()) && !others_continue) {
     return ending_.Abort(error.code(),
                          Cat(job_.roster.Name(bye.rank()), " ended the job: ", error.message()),

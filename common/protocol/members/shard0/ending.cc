@@ -64,13 +64,13 @@ Status Ending::FinalStatus() const {
     stop_when_step = std::max(stop_when_step, worker.figures.evaluations().last_step());
   }
   // A signal during the last evaluation comes too late to stop a job with rounds. Without rounds a
-  // worker does not say how many steps the job has made. A program's job has no length (0).
-  const bool is_complete =
-      job_.options.workers_hold_state && last_step == job_steps && job_steps != 0;
+  // worker does not say how many steps the job has made. A program's job has no length (0), and
+  // where train.stop_when does not end the job, stop_when_step is 0.
+  const bool did_last_step = last_step == job_steps || last_step == stop_when_step;
+  const bool is_complete = job_.options.workers_hold_state && did_last_step && last_step != 0;
   if (job_.IsStopping() && !is_complete)
     return Status(job_.stop_code, "the job was stopped in order by a signal");
-  if (!job_.options.workers_hold_state || last_step == job_steps) return Ok();
-  if (last_step == stop_when_step) return Ok();  // train.stop_when ended the job.
+  if (!job_.options.workers_hold_state || did_last_step) return Ok();
   // The workers stopped early, but this process received no stop request: the request went to an
   // earlier process of shard 0.
   return Status(Code::kTerminated,

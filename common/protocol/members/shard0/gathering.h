@@ -4,7 +4,9 @@
 //
 // A new job waits for all workers. If faults.on_worker_loss is `shrink`, workers.min is set, and
 // that many have come when the start timeout is over, it begins with these; others join later. With
-// workers.max, it begins as soon as workers.count are here.
+// workers.max, it begins as soon as workers.count are here. But if these know of an earlier run, and
+// have no checkpoint from which the job can go on, it waits for other ranks until the start timeout:
+// new ranks, with empty disks, may have said hello first.
 //
 // After a restart of shard 0, the workers' hellos tell shard 0 again what it must know. If
 // faults.on_worker_loss is `shrink`, shard 0 then does not wait for ranks that the other workers
@@ -87,10 +89,12 @@ class Gathering {
   // After TryToChooseBegin has chosen `begin` for workers whose replicas differed: returns why the
   // job must end instead, or an empty string.
   std::string WhyNotRepair() const;
-  // For a job with `shrink` that goes back, and whose `begin` is chosen: whether it waits for
-  // missing ranks. It does for a time if the daemons here have no checkpoint to go on from, or if a
-  // missing rank has written a newer one than the chosen.
-  bool WaitsForCheckpoints(Time now) const;
+  // For a job with `shrink` whose `begin` is chosen: whether it waits for missing ranks. It does for
+  // a time if the daemons here have no checkpoint to go on from, but know of an earlier run
+  // (AnyKnowsARun). `has_begun`: the job goes back, so there is a run; it then also waits if a
+  // missing rank has written a newer checkpoint than the chosen.
+  bool WaitsForCheckpoints(bool has_begun, const std::vector<Offer>& offers, Time now,
+                           ControlActions* out);
   // Returns whether all shards that keep state have offered their checkpoints. Asks those that have
   // not for their offers.
   bool ShardsHaveOffered(Time now, ControlActions* out);
@@ -107,7 +111,8 @@ class Gathering {
   Ending& ending_;
   Membership& membership_;
   GoingBack& going_back_;
-  Time asked_at_{};  // when the shards were last asked for their checkpoints
+  Time asked_at_{};               // when the shards were last asked for their checkpoints
+  bool has_logged_wait_ = false;  // whether the log says that a start waits for checkpoints
 };
 
 }  // namespace tern::protocol

@@ -1,5 +1,6 @@
 // How Gathering decides where the job begins.
 #include <algorithm>
+#include <utility>
 
 #include "common/base/text.h"
 #include "common/protocol/members/shard0/gathering.h"
@@ -93,14 +94,26 @@ bool Gathering::MayGoBackToBeginning(const std::vector<Offer>& offers, Time now,
   return false;
 }
 
-bool Gathering::WaitsForCheckpoints(Time now) const {
+bool Gathering::WaitsForCheckpoints(bool has_begun, const std::vector<Offer>& offers, Time now,
+                                    ControlActions* out) {
   const std::vector<Roster::Worker>& workers = job_.roster.workers;
   const ControlOptions& options = job_.options;
   if (!options.elasticity.shrinks_on_loss() || options.begins_from_shards ||
       !options.workers_hold_state || job_.roster.NumLive() == workers.size())
     return false;
   const Time waited = now - job_.gathering_since;
-  if (!job_.begin.checkpoint.has_value()) return waited <= options.timings.start_timeout;
+  if (!job_.begin.checkpoint.has_value()) {
+    if (waited > options.timings.start_timeout || !(has_begun || AnyKnowsARun(offers)))
+      return false;
+    if (!has_begun && !std::exchange(has_logged_wait_, true)) {
+      EmitLog(Cat(job_.roster.LiveText(),
+                  " are here, and have no checkpoint from which the job can go on; it waits for "
+                  "the others for up to ",
+                  SecondsText(options.timings.start_timeout - waited)),
+              out);
+    }
+    return true;
+  }
   return waited <= options.timings.dead_after &&
          std::any_of(workers.begin(), workers.end(), [this](const Roster::Worker& worker) {
            return !worker.live() &&
@@ -190,7 +203,7 @@ bool Gathering::TryToChooseBegin(Time now, ControlActions* out) {
   // A later checkpoint, at which replicas that agree now may have differed, is better than none.
   if (!job_.begin.checkpoint.has_value() && !replicas_differed)
     job_.begin = ChooseBeginPoint(offers, run_of_shards, kAnyRound, min_workers);
-  if (has_begun && WaitsForCheckpoints(now)) {
+  if (WaitsForCheckpoints(has_begun, offers, now, out)) {
     job_.begin = begin_before;
     return false;
   }

@@ -219,5 +219,80 @@ TEST_F(Waiting, UsesNoCheckpointOfAnotherRun) {
   EXPECT_EQ(WelcomeOf(101, out).others_resume().step(), 60u);
 }
 
+// A start of a job with four ranks at most, which begins with two. `keeps_state`: whether shard 0
+// has checkpoints of its own, of steps 20 and 30.
+Shard0 MakeStart(bool keeps_state, uint32_t min_workers = 1) {
+  ControlOptions options = TestOptions(1, 4, OnLoss::kShrink);
+  options.can_resume = true;
+  options.elasticity.begin_workers = 2;
+  options.elasticity.min_workers = min_workers;
+  options.shard_keeps_state = {keeps_state};
+  options.find_saved_checkpoints = [] {
+    return SavedCheckpoints{CheckpointsAfter({20, 30}), {}, 3};
+  };
+  return Shard0(options);
+}
+
+TEST(StartOfNewRanks, WaitsForThoseThatHaveTheCheckpoints) {
+  Shard0 shard0 = MakeStart(true);
+  shard0.Deliver(102, HelloMessage(HelloOf(2, 12, {})));
+  EXPECT_THAT(Shard0::LogOf(shard0.Deliver(103, HelloMessage(HelloOf(3, 13, {})))),
+              HasSubstr("2 of 4 workers are here, and have no checkpoint from which the job can go "
+                        "on; it waits for the others for up to "));
+  EXPECT_THAT(Shard0::LogOf(shard0.PassTime(milliseconds(3000), {})),
+              testing::Not(HasSubstr("wait")));
+  const ControlActions out = shard0.Deliver(100, HelloMessage(HelloOf(0, 10, {20, 30})));
+  ASSERT_TRUE(shard0.coordinator().running());
+  EXPECT_EQ(WelcomeOf(100, out).resume().step(), 30u);
+  EXPECT_EQ(WelcomeOf(102, out).others_resume().step(), 30u);
+}
+
+TEST(StartOfNewRanks, WaitsForAsManyAsMustHaveTakenPart) {
+  Shard0 shard0 = MakeStart(false, 2);
+  shard0.Deliver(100, HelloMessage(HelloOf(0, 10, {20, 30})));
+  shard0.Deliver(102, HelloMessage(HelloOf(2, 12, {})));
+  EXPECT_FALSE(shard0.coordinator().running());
+  const ControlActions out = shard0.Deliver(101, HelloMessage(HelloOf(1, 11, {20, 30})));
+  EXPECT_EQ(WelcomeOf(101, out).resume().step(), 30u);
+}
+
+// It was lost before it wrote a checkpoint, and the others may have some.
+TEST(StartOfNewRanks, WaitsIfOneWasPreparedForARun) {
+  Shard0 shard0 = MakeStart(false);
+  pb::Hello hello = HelloOf(2, 12, {});
+  hello.set_began(3);
+  shard0.Deliver(102, HelloMessage(hello));
+  shard0.Deliver(103, HelloMessage(HelloOf(3, 13, {})));
+  EXPECT_FALSE(shard0.coordinator().running());
+  shard0.PassTime(milliseconds(61'000), {2, 3});
+  EXPECT_TRUE(shard0.coordinator().running()) << "nobody has a checkpoint";
+}
+
+TEST(StartOfNewRanks, IsRefusedAtTheStartTimeoutIfNobodyComesWithACheckpoint) {
+  Shard0 shard0 = MakeStart(true);
+  shard0.Deliver(102, HelloMessage(HelloOf(2, 12, {})));
+  shard0.Deliver(103, HelloMessage(HelloOf(3, 13, {})));
+  EXPECT_EQ(Shard0::AbortTo(102, shard0.PassTime(milliseconds(55'000), {2, 3})).code(), 0u);
+  const ControlActions out = shard0.PassTime(milliseconds(6'000), {2, 3});
+  EXPECT_EQ(Shard0::AbortTo(102, out).code(), static_cast<uint32_t>(Code::kBadData));
+}
+
+TEST(StartOfNewRanks, DoesNotWaitWithoutATraceOfARun) {
+  Shard0 shard0 = MakeStart(false);
+  shard0.Deliver(102, HelloMessage(HelloOf(2, 12, {})));
+  shard0.Deliver(103, HelloMessage(HelloOf(3, 13, {})));
+  EXPECT_TRUE(shard0.coordinator().running());
+}
+
+// Another rank cannot make them fit.
+TEST(StartOfNewRanks, DoesNotWaitIfCheckpointsAreOfAnotherJob) {
+  Shard0 shard0 = MakeStart(false);
+  pb::Hello hello = HelloOf(2, 12, {});
+  hello.MergeFrom(HelloWithUnfit(true, "another job's"));
+  shard0.Deliver(102, HelloMessage(hello));
+  const ControlActions out = shard0.Deliver(103, HelloMessage(HelloOf(3, 13, {})));
+  EXPECT_EQ(Shard0::AbortTo(102, out).code(), static_cast<uint32_t>(Code::kBadData));
+}
+
 }  // namespace
 }  // namespace tern::protocol::test

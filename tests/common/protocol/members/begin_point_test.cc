@@ -9,6 +9,7 @@
 namespace tern::protocol::test {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 
 TEST(NewestCommonCheckpoint, IsTheNewestThatIsInEveryOffer) {
@@ -141,6 +142,25 @@ TEST(WhyNotBeginAnew, IsEmptyWhereARunEndedBeforeAllHadTheirFirst) {
   EXPECT_NE(WhyNotAnewOf({HelloWith({CheckpointAfter(10, 4)}, 3), HelloWith({}, 3)}), "")
       << "the checkpoint is of another run";
   EXPECT_NE(WhyNotAnewOf({hello0, HelloWith({}, 3), HelloWithUnfit(false, "damaged")}), "");
+}
+
+// A shard of a job without rounds writes its first checkpoint after as many steps as the workers
+// have made on average. Here it has none.
+TEST(WhyNotBeginAnew, NamesAShardWithoutTheCheckpointThatWorkersWereBeyond) {
+  pb::Hello shard = HelloWith({}, 3);
+  shard.set_role(pb::Hello::shard);
+  const pb::Hello two = HelloWith(CheckpointsAfter({10, 20}), 3), none = HelloWith({}, 3),
+                  one = HelloWith({CheckpointAfter(10)}, 3);
+  const auto why_not = [&](const std::vector<const pb::Hello*>& workers) {
+    std::vector<Offer> offers = {{"server shard 0", &shard}};
+    for (const pb::Hello* worker : workers) offers.push_back({"a worker", worker, false});
+    return WhyNotBeginAnew(offers);
+  };
+  EXPECT_THAT(why_not({&two, &two}),
+              AllOf(HasSubstr("server shard 0 has none"), HasSubstr("steps 10 and 20")));
+  EXPECT_NE(why_not({&two, &one, &none}), "");
+  EXPECT_EQ(why_not({&two, &none, &none}), "") << "one worker may be far ahead of the others";
+  EXPECT_EQ(why_not({&one, &one}), "") << "the shard may have ended before it wrote its own";
 }
 
 // The hello of a shard with these checkpoints of its own.

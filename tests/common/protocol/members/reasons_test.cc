@@ -13,7 +13,7 @@ using Type = ControlAction::Type;
 class Reasons : public testing::TestWithParam<OnLoss> {};
 
 TEST_P(Reasons, OfLastingErrorsEndTheJob) {
-  for (const Code code : {Code::kCannotWrite, Code::kMismatch, Code::kBadJob, Code::kDiverged}) {
+  for (const Code code : {Code::kMismatch, Code::kBadJob, Code::kDiverged}) {
     Shard0 shard0(GetParam());
     shard0.GatherWorkers();
     const ControlActions out = shard0.Deliver(101, ByeMessage(1, 11, code, "for a reason"));
@@ -30,9 +30,9 @@ TEST_P(Reasons, CountUntilTheLastBye) {
   Shard0 shard0(GetParam());
   shard0.GatherWorkers();
   shard0.Deliver(101, ByeMessage(1, 11));
-  const ControlActions out = shard0.Deliver(
-      100, ByeMessage(0, 10, Code::kCannotWrite, "weights.safetensors: No space left"));
-  EXPECT_EQ(Shard0::AbortTo(101, out).code(), 74u) << "nobody wrote the weights";
+  const ControlActions out =
+      shard0.Deliver(100, ByeMessage(0, 10, Code::kMismatch, "the replicas differ"));
+  EXPECT_EQ(Shard0::AbortTo(101, out).code(), 76u);
 }
 
 TEST_P(Reasons, CountBeforeTheJobBegins) {
@@ -47,10 +47,10 @@ TEST_P(Reasons, CountBeforeTheJobBegins) {
 TEST_P(Reasons, AreAlsoAcceptedOnANewConnection) {
   Shard0 shard0(GetParam());
   shard0.GatherWorkers();
-  const Message bye = ByeMessage(1, 11, Code::kCannotWrite, "a full disk");
+  const Message bye = ByeMessage(1, 11, Code::kMismatch, "the replicas differ");
   EXPECT_EQ(Shard0::RefuseTo(301, shard0.Deliver(301, bye)).then(), pb::Refuse::retry);
   shard0.Deliver(301, HelloMessage(HelloWithState(1, 11, 4, 1)));
-  EXPECT_EQ(Shard0::AbortTo(100, shard0.Deliver(301, bye)).code(), 74u);
+  EXPECT_EQ(Shard0::AbortTo(100, shard0.Deliver(301, bye)).code(), 76u);
 }
 
 TEST_P(Reasons, ASignalToOneWorkerStopsTheJob) {
@@ -100,6 +100,22 @@ TEST_P(Reasons, ASignalAfterTheLastStepChangesNothing) {
   Shard0::Append(shard0.Deliver(101, EndMessage()), &out);
   EXPECT_EQ(Count(out, Type::kEnded), 1);
   EXPECT_EQ(Shard0::EndStatusOf(out).code(), Code::kOk) << Shard0::EndStatusOf(out).message();
+}
+
+// The same where train.stop_when ends the job before its last step.
+TEST_P(Reasons, ASignalAfterTheStepAtWhichTheJobStopsItselfChangesNothing) {
+  Shard0 shard0(GetParam());
+  shard0.GatherWorkers();
+  const auto bye = [](uint32_t rank) {
+    Message message = StoppedByeMessage(rank, 10 + rank);
+    pb::Bye* const fields = message.head.mutable_bye();
+    fields->mutable_figures()->mutable_evaluations()->set_last_step(fields->steps());
+    return message;
+  };
+  shard0.Deliver(100, bye(0));
+  shard0.Stop(Code::kTerminated);
+  const ControlActions out = shard0.Deliver(101, bye(1));
+  EXPECT_EQ(FirstMessageTo(100, pb::Envelope::kEnd, SendsOf(out)).head.end().code(), 0u);
 }
 
 // A program's job has no length, so that no number of steps is all of them.
@@ -170,25 +186,49 @@ TEST(ReasonsOfAStop, LeaveAShardThatIsHeardItsTime) {
   EXPECT_EQ(Shard0::AbortTo(100, out).code(), 0u);
 }
 
-TEST(ReasonsOfBadData, EndAJobThatDoesNotGoOnWithoutAnybody) {
+// A damaged image, or a disk that takes no output.
+class ReasonsOfADisk : public testing::TestWithParam<Code> {
+ protected:
+  Message ByeOf(uint32_t rank) const { return ByeMessage(rank, 10 + rank, GetParam(), "its disk"); }
+};
+
+TEST_P(ReasonsOfADisk, EndAJobThatDoesNotGoOnWithoutAnybody) {
   for (const OnLoss on_loss : {OnLoss::kFail, OnLoss::kWait}) {
     Shard0 shard0(on_loss);
     shard0.GatherWorkers();
-    const ControlActions out =
-        shard0.Deliver(101, ByeMessage(1, 11, Code::kBadData, "a damaged image"));
-    EXPECT_EQ(Shard0::AbortTo(100, out).code(), 65u);
+    const ControlActions out = shard0.Deliver(101, ByeOf(1));
+    EXPECT_EQ(Shard0::AbortTo(100, out).code(), static_cast<uint32_t>(GetParam()));
   }
 }
 
-// Each worker has its own copy of the data, so damage at one does not concern the others.
-TEST(ReasonsOfBadData, UnderShrinkEndTheJobOnlyWhereNobodyIsLeft) {
+// Each worker has its own copy of the data and its own disk, so damage at one does not concern the
+// others. The last one's is the reason even if there are checkpoints to go back to.
+TEST_P(ReasonsOfADisk, UnderShrinkEndTheJobOnlyWhereNobodyIsLeft) {
+  for (const bool can_resume : {false, true}) {
+    ControlOptions options = TestOptions(1, 2, OnLoss::kShrink);
+    options.can_resume = can_resume;
+    Shard0 shard0(std::move(options));
+    shard0.GatherWorkers();
+    EXPECT_THAT(Shard0::LogOf(shard0.Deliver(101, ByeOf(1))),
+                HasSubstr("going on with 1 of 2 workers"));
+    const ControlActions out = shard0.Deliver(100, ByeOf(0));
+    EXPECT_EQ(Shard0::AbortTo(100, out).code(), static_cast<uint32_t>(GetParam()));
+  }
+}
+
+// Worker 0 has done all, and has written what the other could not.
+TEST_P(ReasonsOfADisk, UnderShrinkDoNotFailAJobThatIsDone) {
   Shard0 shard0(OnLoss::kShrink);
   shard0.GatherWorkers();
-  const Message bye = ByeMessage(1, 11, Code::kBadData, "a damaged image");
-  EXPECT_THAT(Shard0::LogOf(shard0.Deliver(101, bye)), HasSubstr("going on with 1 of 2 workers"));
-  const ControlActions out = shard0.Deliver(100, ByeMessage(0, 10, Code::kBadData, "another"));
-  EXPECT_EQ(Shard0::EndStatusOf(out).code(), Code::kBadData);
+  shard0.Deliver(100, ByeMessage(0, 10));
+  shard0.Deliver(101, ByeOf(1));
+  EXPECT_EQ(Shard0::EndStatusOf(shard0.Deliver(100, EndMessage())).code(), Code::kOk);
 }
+
+INSTANTIATE_TEST_SUITE_P(Each, ReasonsOfADisk, testing::Values(Code::kBadData, Code::kCannotWrite),
+                         [](const auto& info) {
+                           return info.param == Code::kBadData ? "BadData" : "CannotWrite";
+                         });
 
 // A heartbeat of worker 0 that reports failed checkpoints, and a pulse of shard 1 that does.
 Message BeatWithFailures(uint64_t num_failed) {
