@@ -92,7 +92,8 @@ class Stream {
   // `host` must not change until the copy is done.
   Status CopyIn(void* device, const void* host, size_t bytes);
   // The same, but `host` may change or be freed as soon as this returns. Copies it to page-locked
-  // memory first; waits if kSlots such copies are not done yet. One thread at a time may call it.
+  // memory first; waits if kSlots such copies are not done yet, or, if the system page-locks no
+  // memory, for the copy itself. One thread at a time may call it.
   Status CopyInNow(void* device, const void* host, size_t bytes);
   Status CopyOut(void* host, const void* device, size_t bytes);
   // Copies from device memory to device memory.

@@ -48,8 +48,8 @@ enum class Device { kCpu, kCuda };
 
 // The type of the factors that convolutions and dense layers multiply. Their sums are fp32, and so
 // are parameters, their gradients (with 16 bits a GPU rounds those of weights once, at the end) and
-// statistics. kTf32: on a GPU, fp32 rounded to TF32 for the
-// tensor cores; on a CPU the same as kFp32. kBf16: bfloat16; a GPU also stores images (activations)
+// statistics. kTf32: on a GPU, fp32 rounded to TF32 for the tensor cores; on a CPU the same as
+// kFp32. kBf16: bfloat16; a GPU also stores images (activations)
 // in bfloat16. kFp16: half precision, also for stored images; on a GPU only. With kFp16, the loss
 // is scaled so that gradients do not vanish, and a step whose gradients overflow is repeated with
 // half the scale.

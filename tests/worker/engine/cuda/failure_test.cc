@@ -74,6 +74,23 @@ TEST_F(DeviceFailure, OutOfMemoryIsReported) {
   EXPECT_THAT(net.status().message(), HasSubstr("take a smaller batch"));
 }
 
+// The copy waits, because the caller may change the bytes at once.
+TEST_F(DeviceFailure, WithoutPageLockedMemoryCopiesGoOn) {
+  auto stream = std::move(*device::Stream::Make());
+  const auto memory = std::move(*device::AllocateDevice(sizeof(float)));
+  cuda_on_host::max_allocation_bytes = 0;
+  float copied = 0;
+  for (const float value : {3.0f, 4.0f}) {
+    float bytes = value;
+    const Status status = stream->CopyInNow(memory.get(), &bytes, sizeof bytes);
+    ASSERT_TRUE(status.ok()) << status.message();
+    bytes = -1;
+    ASSERT_TRUE(stream->CopyOut(&copied, memory.get(), sizeof copied).ok());
+    ASSERT_TRUE(stream->Wait().ok());
+    EXPECT_EQ(copied, value);
+  }
+}
+
 TEST_F(DeviceFailure, AProgramWithoutCodeForTheGpuIsRefused) {
   cuda_on_host::has_code = false;
   const Status status = device::CheckDevice();
