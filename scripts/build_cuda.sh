@@ -19,6 +19,7 @@ if [ ! -x "$nvcc" ]; then
   exit 0
 fi
 phase install scripts/install_deps.sh
+phase libzmq scripts/build_libzmq.sh --try
 phase 'cuda: configure' cmake --preset "$preset" --log-level=WARNING
 phase 'cuda: build' cmake --build --preset "$preset" -j "$(nproc)" --target gpu_programs gpu_bench_on_host net_steps_on_host
 # What it counts is the same for all architectures.

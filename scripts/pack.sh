@@ -10,6 +10,7 @@ cd "$(dirname "$0")/.."
 max_bytes=30000000
 if [ "${1:-}" = --one ]; then
   shift
+  scripts/install_deps.sh
   scripts/build_libzmq.sh
   cmake --preset cuda_gate --log-level=WARNING
   cmake --build --preset cuda_gate -j "$(nproc)" --target gpu_programs tern tern_server tern_worker
