@@ -231,6 +231,45 @@ TEST(Shrink, IsResumedWithRanksThatLackTheNewestCheckpoint) {
   EXPECT_EQ(job.Output("server.0.json")["replicas_agree"], true);
 }
 
+// The new ranks say hello first. The servers' codecs have checkpoints, which show that there was a
+// run.
+TEST(Shrink, IsResumedAlsoIfNewRanksComeFirst) {
+  JobOptions options = ShrinkOptions(kEndlessSteps, "exchange: {codec: onebit}\n");
+  options.workers = 2;
+  options.min_workers = 1;
+  options.max_workers = 4;
+  options.batch_total = 8;
+  TestJob job(options);
+  const std::vector<std::string> arguments = {"--set", "checkpoints.every_steps=10"};
+  for (const uint32_t shard : {0u, 1u}) job.StartServer(shard, arguments);
+  for (const uint32_t rank : {0u, 1u}) job.StartWorker(rank, arguments);
+  ASSERT_TRUE(job.WaitForRound(40));
+  for (const uint32_t rank : {0u, 1u}) KillAndWait(job.worker(rank));
+  for (const uint32_t shard : {0u, 1u}) KillAndWait(job.server(shard));
+  for (const uint32_t shard : {0u, 1u}) job.StartServer(shard, arguments);
+  for (const uint32_t rank : {2u, 3u}) job.StartWorker(rank, arguments);
+  ASSERT_TRUE(job.server(0).WaitForErr("it waits for the others"));
+  for (const uint32_t rank : {0u, 1u}) job.StartWorker(rank, arguments);
+  for (const uint32_t rank : {2u, 3u})
+    ASSERT_TRUE(job.worker(rank).WaitForErr("installed the state after round")) << rank;
+  ASSERT_TRUE(job.server(0).WaitForErr("all go on from the checkpoint of step"));
+  TrainOn(&job);
+  ExpectOrderlyStop(job);
+  EXPECT_EQ(job.Output("server.0.json")["replicas_agree"], true);
+}
+
+// Each of the others has the whole state of the job on its disk.
+TEST(Shrink, EndsWellWithoutAWorkerThatCannotWriteItsLastCheckpoint) {
+  TestJob job(ShrinkOptions(30, "checkpoints: {every_steps: 10}\n"));
+  for (const uint32_t shard : {0u, 1u}) job.StartServer(shard);
+  for (const uint32_t rank : {0u, 2u}) job.StartWorker(rank);
+  job.StartWorker(1, {"--fail", "disk.write=full"});
+  EXPECT_EQ(job.worker(1).Wait(), 74);
+  for (TestProgram* program : {&job.server(0), &job.server(1), &job.worker(0), &job.worker(2)})
+    EXPECT_EQ(program->Wait(), 0);
+  EXPECT_EQ(job.Output("server.0.json")["code"], 0);
+}
+
 // Kills a worker of a job with these arguments, and starts it again.
 void KillAndReturnWith(const std::vector<std::string>& arguments) {
   TestJob job(ShrinkOptions(kEndlessSteps));
