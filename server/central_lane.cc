@@ -160,9 +160,9 @@ void CentralLane::AfterMessages() {
   has_checkpoint_ |= is_written && clock_lane_->lost_clocks() == 0;
 }
 
-void CentralLane::Finish(uint64_t last_step) {
+Status CentralLane::Finish(uint64_t last_step) {
   if (clock_lane_ == nullptr) return checkpoints_.Finish();
-  if (last_step != 0) checkpoints_.FinishAt(last_step);
+  return last_step == 0 ? Ok() : checkpoints_.FinishAt(last_step);
 }
 
 Status CentralLane::GoBack(const std::optional<pb::Checkpoint>& target) {

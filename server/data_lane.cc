@@ -175,12 +175,9 @@ void DataLane::UpdateLastStep() {
   if (central_lane_ != nullptr) last_step_ = central_lane_->last_step();
 }
 
-void DataLane::Finish(uint64_t last_step) {
-  if (central_lane_ != nullptr) {
-    central_lane_->Finish(last_step);
-  } else if (checkpoints_ != nullptr) {
-    checkpoints_->Finish();
-  }
+Status DataLane::Finish(uint64_t last_step) {
+  if (central_lane_ != nullptr) return central_lane_->Finish(last_step);
+  return checkpoints_ == nullptr ? Ok() : checkpoints_->Finish();
 }
 
 void DataLane::OnMessage(protocol::Peer from, const protocol::Message& message,

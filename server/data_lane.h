@@ -54,8 +54,9 @@ class DataLane {
   // due. (With rounds a checkpoint is written before the answers are sent.)
   void AfterMessages();
   // Call when the process ends: writes a last checkpoint, if the job writes checkpoints.
-  // `last_step`: see CentralLane::Finish.
-  void Finish(uint64_t last_step);
+  // `last_step`: see CentralLane::Finish. kCannotWrite if that fails: a longer job that begins from
+  // that checkpoint would not have it.
+  Status Finish(uint64_t last_step);
 
   // The lane's checkpoints on disk; nullopt if the lane has no state to save. Any thread may call
   // it.

@@ -65,6 +65,8 @@ std::string WhyAllAreDamaged(const checkpoint::Store& store, uint64_t run) {
              newest->step, ": ", newest->reason);
 }
 
+std::string TextOfLast(uint64_t step) { return Cat("the last checkpoint, of step ", step); }
+
 // Whether (from, to] contains a multiple of `every`; false if `every` is 0.
 bool ContainsMultiple(uint64_t every, uint64_t from, uint64_t to) {
   return every != 0 && to / every > from / every;
@@ -164,41 +166,41 @@ void LaneCheckpoints::OnRoundClosed(const protocol::Cell& cell, uint64_t round) 
   Snapshot& snapshot = incomplete_snapshot_by_round_[round];
   AddCellTo(cell, &snapshot);
   if (snapshot.num_cells < state_adder_by_cell_.size()) return;
-  Write({run_, facts_.StepOfRound(round), round}, *kind, snapshot);
+  (void)Write({run_, facts_.StepOfRound(round), round}, *kind, snapshot);  // The job goes on.
   incomplete_snapshot_by_round_.erase(incomplete_snapshot_by_round_.begin(),
                                       incomplete_snapshot_by_round_.upper_bound(round));
 }
 
 bool LaneCheckpoints::WriteIfDue(uint64_t step) {
   if (ContainsMultiple(every_steps_, newest_step_, step)) {
-    WriteAll(step - step % every_steps_, Kind::kOfAll);
+    (void)WriteAll(step - step % every_steps_, Kind::kOfAll);  // If that fails, the job goes on.
     return true;
   }
   const bool is_due = ContainsMultiple(shard_every_steps_, newest_step_, step);
-  if (is_due) WriteAll(step - step % shard_every_steps_, Kind::kShard);
+  if (is_due) (void)WriteAll(step - step % shard_every_steps_, Kind::kShard);
   return is_due;
 }
 
-void LaneCheckpoints::FinishAt(uint64_t step) {
-  if (every_steps_ == 0 || run_ == 0 || !failure().ok()) return;
+Status LaneCheckpoints::FinishAt(uint64_t step) {
+  if (every_steps_ == 0 || run_ == 0 || !failure().ok()) return Ok();
   const Result<std::string> move_sentence = store_.RemoveAfter({run_, step, 0});
   if (!move_sentence.ok()) {
     LOG(ERROR) << move_sentence.status().message();
   } else if (!move_sentence->empty()) {
     LOG(WARNING) << *move_sentence;
   }
-  WriteAll(step, Kind::kOfAll);
+  return WriteAll(step, Kind::kOfAll).Within(TextOfLast(step));
 }
 
-void LaneCheckpoints::WriteAll(uint64_t step, Kind kind) {
-  if (run_ == 0 || state_adder_by_cell_.empty() || !failure().ok()) return;
+Status LaneCheckpoints::WriteAll(uint64_t step, Kind kind) {
+  if (run_ == 0 || state_adder_by_cell_.empty() || !failure().ok()) return Ok();
   newest_step_ = step;
   Snapshot snapshot;
   for (const auto& [cell, add_state] : state_adder_by_cell_) AddCellTo(cell, &snapshot);
-  Write({run_, step, 0}, kind, snapshot);
+  return Write({run_, step, 0}, kind, snapshot);
 }
 
-void LaneCheckpoints::Write(const checkpoint::Point& point, Kind kind, const Snapshot& snapshot) {
+Status LaneCheckpoints::Write(const checkpoint::Point& point, Kind kind, const Snapshot& snapshot) {
   std::vector<tensors::TensorView> views;
   for (const tensors::Tensor& tensor : snapshot.tensors)
     views.push_back({tensor.name, tensor.shape, tensor.values});
@@ -208,6 +210,7 @@ void LaneCheckpoints::Write(const checkpoint::Point& point, Kind kind, const Sna
     LOG(ERROR) << "no checkpoint of step " << point.step << ": " << write_status.message();
   }
   UpdateSaved();
+  return write_status;
 }
 
 Status LaneCheckpoints::LoadPoint(const checkpoint::Point& point) {
@@ -270,17 +273,18 @@ std::optional<uint64_t> LaneCheckpoints::LoadNewest() {
   return std::nullopt;
 }
 
-void LaneCheckpoints::Finish() {
+Status LaneCheckpoints::Finish() {
   if (every_steps_ == 0 || run_ == 0 ||
       closed_round_by_cell_.size() < state_adder_by_cell_.size() || state_adder_by_cell_.empty())
-    return;
+    return Ok();
   const uint64_t round = closed_round_by_cell_.begin()->second;
   Snapshot snapshot;
   for (const auto& [cell, newest_round] : closed_round_by_cell_) {
-    if (newest_round != round) return;
+    if (newest_round != round) return Ok();
     AddCellTo(cell, &snapshot);
   }
-  Write({run_, facts_.StepOfRound(round), round}, Kind::kOfAll, snapshot);
+  const uint64_t step = facts_.StepOfRound(round);
+  return Write({run_, step, round}, Kind::kOfAll, snapshot).Within(TextOfLast(step));
 }
 
 void LaneCheckpoints::UpdateSaved() {

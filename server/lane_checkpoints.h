@@ -82,13 +82,13 @@ class LaneCheckpoints {
   // returns whether one was.
   bool WriteIfDue(uint64_t step);
   // With rounds: call when the process ends. Writes the current state if the job writes checkpoints
-  // and all cells have closed the same round.
-  void Finish();
+  // and all cells have closed the same round. kCannotWrite if that fails.
+  Status Finish();
   // Without rounds: call when the process ends, if shard 0 has named the step of the last
   // checkpoint. Writes the current state as the checkpoint of `step`, if the job writes
   // checkpoints and has none of that step. Removes later checkpoints, which this lane has if others
-  // have lost pushes: they are not common to all lanes.
-  void FinishAt(uint64_t step);
+  // have lost pushes: they are not common to all lanes. kCannotWrite if the write fails.
+  Status FinishAt(uint64_t step);
   // Restores the cells from the checkpoint `from`, and removes newer files. If the model was
   // divided otherwise then (Checkpoint.shards), the cells begin without state, and all files are
   // moved.
@@ -122,9 +122,10 @@ class LaneCheckpoints {
   std::optional<checkpoint::Kind> KindDueAfter(uint64_t round) const;
   // Adds a copy of the cell's current state to *snapshot.
   void AddCellTo(const protocol::Cell& cell, Snapshot* snapshot) const;
-  void Write(const checkpoint::Point& point, checkpoint::Kind kind, const Snapshot& snapshot);
-  // Writes the current state of all cells.
-  void WriteAll(uint64_t step, checkpoint::Kind kind);
+  // Logs and counts an error, and returns it.
+  Status Write(const checkpoint::Point& point, checkpoint::Kind kind, const Snapshot& snapshot);
+  // Writes the current state of all cells. Errors as in Write.
+  Status WriteAll(uint64_t step, checkpoint::Kind kind);
   Status Fail(Status why);  // sets failure(), and returns it
   // Prepares the folder for `run`. `is_restart`: the run starts again from the initial state.
   Status PrepareFolder(uint64_t run, bool is_restart);

@@ -50,18 +50,23 @@ LaneLoop::LaneLoop(uint32_t lane, uint32_t workers, std::unique_ptr<DataLane> da
       door_(*registry, lane),
       answer_limit_(*registry, lane, [this](net::PeerId peer) { socket_->Disconnect(peer); }) {}
 
-LaneLoop::~LaneLoop() {
+LaneLoop::~LaneLoop() { (void)Finish(); }
+
+Status LaneLoop::Finish() {
   commands_.Close();
   thread_.Join();
+  const MutexLock lock(mutex_);
+  return finish_status_;
 }
 
 void LaneLoop::Run() {
   const TraceThread trace_thread(Cat("lane ", lane_number_));
   const Status status = Serve();
-  data_lane_->Finish(last_checkpoint_step_);
+  const Status finish_status = data_lane_->Finish(last_checkpoint_step_);
   socket_->CloseAfterFlush();
   const MutexLock lock(mutex_);
   serve_status_ = status;
+  finish_status_ = finish_status;
 }
 
 Status LaneLoop::CheckThread(Time timeout, Time patience, Time now) {

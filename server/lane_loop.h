@@ -71,6 +71,9 @@ class LaneLoop {
   uint64_t last_step() const { return data_lane_->last_step(); }
   // Passes a command to the lane's thread. Only the control thread calls it.
   void SendCommand(LaneCommand command) { commands_.Push(std::move(command)); }
+  // Stops the thread, waits for its last checkpoint (DataLane::Finish), and returns whether that
+  // could be written. No command may follow. REQUIRES that the thread does not hang.
+  Status Finish();
 
  private:
   LaneLoop(uint32_t lane, uint32_t workers, std::unique_ptr<DataLane> data_lane,
@@ -105,7 +108,8 @@ class LaneLoop {
   bool hangs_ = false;
   Time stands_still_{};
   Mutex mutex_;
-  Status serve_status_ TERN_GUARDED_BY(mutex_);  // what Serve() returned
+  Status serve_status_ TERN_GUARDED_BY(mutex_);   // what Serve() returned
+  Status finish_status_ TERN_GUARDED_BY(mutex_);  // what DataLane::Finish returned
   Thread thread_;  // The last member, because the thread uses all others.
 };
 

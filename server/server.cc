@@ -220,17 +220,31 @@ Status Server::Run() {
   }
   service_manager_.Stopping();
   watchdog.OnTurn();
+  final_status_ = setup::FinalStatus(final_status_, FinishLanes());
   WriteSummary();
   control_socket_->CloseAfterFlush();
   EndProcessIfALaneHangs();
   return final_status_;
 }
 
+bool Server::AnyLaneHangs() const {
+  return std::any_of(lane_loops_.begin(), lane_loops_.end(),
+                     [](const auto& lane_loop) { return lane_loop->hangs(); });
+}
+
+Status Server::FinishLanes() {
+  Status first_error;
+  if (AnyLaneHangs()) return first_error;
+  for (const auto& lane_loop : lane_loops_) {
+    const Status finish_status = lane_loop->Finish();
+    if (first_error.ok()) first_error = finish_status;
+  }
+  return first_error;
+}
+
 // All peers have answered the end of the job, or had time to do so (ending.h).
 void Server::EndProcessIfALaneHangs() const {
-  if (std::none_of(lane_loops_.begin(), lane_loops_.end(),
-                   [](const auto& lane_loop) { return lane_loop->hangs(); }))
-    return;
+  if (!AnyLaneHangs()) return;
   LOG(ERROR) << "a thread of this server hangs, so the process ends without it";
   _exit(ExitCode(final_status_));
 }

@@ -53,8 +53,9 @@ class Server {
   static Result<std::unique_ptr<Server>> Make(const setup::Setup& setup, StopSignals& signals,
                                               const Options& options);
 
-  // Serves until the job ends, and returns the status with which it ended. Writes the summary to
-  // output_dir/server.SHARD.json.
+  // Serves until the job ends, and returns the status with which it ended; kCannotWrite if that was
+  // an orderly end, but this shard's last checkpoint or its summary, output_dir/server.SHARD.json,
+  // could not be written.
   Status Run();
 
  private:
@@ -71,6 +72,10 @@ class Server {
   // Tells the control plane of the first lane that has failed or whose thread hangs, if any, and if
   // the ZapHandler has failed; and the service manager that this shard is alive, if all lanes move.
   void CheckThreads(protocol::ControlActions* new_actions);
+  bool AnyLaneHangs() const;
+  // Ends the lanes' threads, unless one hangs. Returns why a lane's last checkpoint could not be
+  // written: a longer job would resume from it.
+  Status FinishLanes();
   void EndProcessIfALaneHangs() const;
   // Takes over the list of who may connect, read again after SIGUSR2, and tells the control plane
   // whose keys are gone.

@@ -142,6 +142,45 @@ TEST(FullDiskOfTheLowestRank, EndsTheJobWith74AndAnotherWorkerWritesTheWeights) 
     EXPECT_THAT(entry.path().string(), Not(HasSubstr(".tmp.")));
 }
 
+// A job whose servers have its state, with asgd all of it, and write only the last checkpoint.
+JobOptions OptionsWithLastCheckpoint(const std::string& train) {
+  JobOptions options;
+  options.steps = 30;
+  options.yaml = Cat("  ", train,
+                     "\nexchange: {codec: fp32, scaler: per_worker, chunk_kib: 256}\n"
+                     "checkpoints: {every_steps: 1000, shard_every_steps: 0}\n");
+  return options;
+}
+
+class FullDiskOfAServer : public testing::TestWithParam<const char*> {};
+
+// (The first file is run.json.)
+TEST_P(FullDiskOfAServer, AtTheLastCheckpointEndsItWith74AndIsInTheTable) {
+  TestJob job(OptionsWithLastCheckpoint(GetParam()));
+  job.StartServer(0, Fail({"disk.write=full@2"}));
+  job.StartWorker(0);
+  job.StartWorker(1);
+  EXPECT_EQ(job.server(0).Wait(), 74);
+  EXPECT_THAT(job.server(0).err(),
+              AllOf(HasSubstr("the last checkpoint, of step 30: "), HasSubstr("No space left")));
+  EXPECT_THAT(job.Log("server", 0), HasSubstr("1 COULD NOT BE WRITTEN"));
+  EXPECT_EQ(job.Output("server.0.json")["code"], 74);
+  for (const uint32_t rank : {0, 1}) EXPECT_EQ(job.worker(rank).Wait(), 0);
+}
+INSTANTIATE_TEST_SUITE_P(Each, FullDiskOfAServer,
+                         testing::Values("algorithm: asgd", "parameters: central"));
+
+TEST(FullDiskOfAnotherServer, AtTheLastCheckpointFailsTheRun) {
+  JobOptions options = OptionsWithLastCheckpoint("algorithm: asgd");
+  options.servers = 2;
+  TestJob job(options);
+  TestProgram& tern =
+      job.StartTern({"run", job.job_file(), "--fail", "server.1:disk.write=full@2"});
+  EXPECT_EQ(tern.Wait(), 74);
+  EXPECT_THAT(tern.err(),
+              AllOf(HasSubstr("server 1 "), HasSubstr("the last checkpoint, of step ")));
+}
+
 // The state of one checkpoint cannot be written, and the manifest of the next gets no name.
 // Everybody hears of it. (The first file is run.json.)
 TEST(FailedCheckpoints, AreOnTheScreenAndInTheSummaryAndTheJobGoesOn) {

@@ -118,7 +118,7 @@ TEST_F(ClockCheckpoints, TheLastOneIsOfTheStepThatShard0Names) {
   ClockDrill drill(*job, &checkpoints);
   ASSERT_TRUE(drill.central().BeginRun(kRun).ok());
   drill.MakePushes(0, 33);
-  drill.central().Finish(12);
+  EXPECT_TRUE(drill.central().Finish(12).ok());
   EXPECT_THAT(StepsOf(checkpoints), ElementsAre(5, 12));
   LaneCheckpoints reread_checkpoints(*job, 0, 1);
   ClockDrill restarted_drill(*job, &reread_checkpoints);
@@ -133,7 +133,7 @@ TEST_F(ClockCheckpoints, TheLastOneHasThePushesThatSoftsyncGathers) {
   ClockDrill uninterrupted_drill(*job, &checkpoints);
   ASSERT_TRUE(uninterrupted_drill.central().BeginRun(kRun).ok());
   uninterrupted_drill.MakePushes(0, 35);
-  uninterrupted_drill.central().Finish(12);
+  EXPECT_TRUE(uninterrupted_drill.central().Finish(12).ok());
   ClockDrill workers_at_35(*job);
   workers_at_35.MakePushes(0, 35);
   LaneCheckpoints reread_checkpoints(*job, 0, 1);
@@ -153,7 +153,7 @@ TEST_F(ClockCheckpoints, ThereIsNoLastOneIfShard0NamesNoStep) {
   ClockDrill drill(*job, &checkpoints);
   ASSERT_TRUE(drill.central().BeginRun(kRun).ok());
   drill.MakePushes(0, 33);
-  drill.central().Finish(0);
+  EXPECT_TRUE(drill.central().Finish(0).ok());
   EXPECT_THAT(StepsOf(checkpoints), ElementsAre(5));
 }
 
@@ -185,7 +185,7 @@ TEST_F(ClockCheckpoints, TheLastOneReplacesLaterOnes) {
   ASSERT_TRUE(drill.central().BeginRun(kRun).ok());
   drill.MakePushes(0, 62);
   EXPECT_THAT(StepsOf(checkpoints), ElementsAre(10, 15));
-  drill.central().Finish(8);
+  EXPECT_TRUE(drill.central().Finish(8).ok());
   EXPECT_THAT(StepsOf(checkpoints), ElementsAre(8));
 }
 

@@ -27,7 +27,7 @@ class PlayedLane {
   void OnMessage(protocol::Peer from, const protocol::Message& message, protocol::Sends* out);
   void Stop(protocol::Sends* out);
   void AfterMessages();
-  void Finish(uint64_t last_step) { lane_->Finish(last_step); }
+  void Finish(uint64_t last_step) { (void)lane_->Finish(last_step); }
 
   bool has_cells() const { return !cells_.empty(); }
   const server::DataLane& lane() const { return *lane_; }

@@ -25,6 +25,12 @@ bool IsConsequence(const Failure& failure, const std::optional<setup::ProgressUp
          (end_report.has_value() && failure.exit.code == end_report->code);
 }
 
+// Whether it is a server that could not write its last checkpoint. It writes that after the job's
+// end, which shard 0 reports only when it has written its own.
+bool LacksLastCheckpoint(const Failure& failure) {
+  return failure.process_name.starts_with("server ") && HasCode(failure, Code::kCannotWrite);
+}
+
 bool IsOrderlyEnd(int code) {
   const auto is_code = [code](Code other) { return code == static_cast<int>(other); };
   return is_code(Code::kOk) || is_code(Code::kInterrupted) || is_code(Code::kTerminated);
@@ -95,7 +101,8 @@ Status JudgeRun(const std::vector<Failure>& failures,
   const bool ended_in_order = end_report.has_value() && IsOrderlyEnd(end_report->code);
   const auto may_be_root = [&](const Failure& failure) {
     // A job that ended in order recovered from all failures that came before its end.
-    return !IsConsequence(failure, end_report) && (!ended_in_order || failure.job_was_over);
+    return !IsConsequence(failure, end_report) &&
+           (!ended_in_order || failure.job_was_over || LacksLastCheckpoint(failure));
   };
   auto root_failure = std::find_if(failures.begin(), failures.end(), [&](const Failure& failure) {
     return failure.is_users_program && may_be_root(failure) && end_report.has_value() &&

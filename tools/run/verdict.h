@@ -57,14 +57,15 @@ struct StopSignal {
 // which they were seen; `end_report` is shard 0's report of the end, if it wrote one.
 //
 // The root cause is the first failure that is not the consequence of another failure. If the job
-// ended in order, only failures after its end count. A process that exits with 75 (a peer was
-// lost), or with the exit code of the job, only reports a consequence. If the job's end names a
-// program of the user's, that one's failure goes before others: a program that learns of the job's
-// end may be the first to end. A server's failure to get its address goes before workers' refusals:
-// they have met the server of another job there. The status has the exit code of the root cause if
-// this code tells a reason, as every code of a program of the user's does (0, too early: kUsage).
-// Otherwise, as after a signal, it has the code of the job, or 75 if shard 0 did not report the
-// end. A forced stop makes processes lose each other; such a loss is not a failure.
+// ended in order, only failures after its end count, and those of servers that could not write
+// their last checkpoint. A process that exits with 75 (a peer was lost), or with the exit code of
+// the job, only reports a consequence. If the job's end names a program of the user's, that one's
+// failure goes before others: a program that learns of the job's end may be the first to end. A
+// server's failure to get its address goes before workers' refusals: they have met the server of
+// another job there. The status has the exit code of the root cause if this code tells a reason, as
+// every code of a program of the user's does (0, too early: kUsage). Otherwise, as after a signal,
+// it has the code of the job, or 75 if shard 0 did not report the end. A forced stop makes
+// processes lose each other; such a loss is not a failure.
 Status JudgeRun(const std::vector<Failure>& failures,
                 const std::optional<setup::ProgressUpdate>& end_report, StopSignal stop);
 

@@ -107,6 +107,16 @@ TEST(Verdict, AConsequenceIsTheRootCauseIfThereIsNothingElse) {
   EXPECT_THAT(verdict.message(), HasSubstr("server 0 was lost"));
 }
 
+// It may end before shard 0, whose report comes after its own last checkpoint.
+TEST(Verdict, ReportsAServerWithoutItsLastCheckpoint) {
+  const Status verdict =
+      JudgeRun({ExitedFailure("server 1", 74, "a full disk")}, EndedUpdate(0), {});
+  EXPECT_EQ(ExitCodeOf(verdict), 74);
+  EXPECT_THAT(verdict.message(), HasSubstr("root cause: server 1 "));
+  EXPECT_TRUE(JudgeRun({ExitedFailure("worker 1", 74)}, EndedUpdate(0), {}).ok())
+      << "the others went on";
+}
+
 TEST(Verdict, ReportsACrashAfterTheEnd) {
   Failure crash = KilledFailure("worker 0", 11);
   crash.job_was_over = true;
