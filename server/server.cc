@@ -227,14 +227,16 @@ Status Server::Run() {
   return final_status_;
 }
 
-bool Server::AnyLaneHangs() const {
-  return std::any_of(lane_loops_.begin(), lane_loops_.end(),
+namespace {
+bool AnyHangs(const std::vector<std::unique_ptr<LaneLoop>>& lane_loops) {
+  return std::any_of(lane_loops.begin(), lane_loops.end(),
                      [](const auto& lane_loop) { return lane_loop->hangs(); });
 }
+}  // namespace
 
 Status Server::FinishLanes() {
   Status first_error;
-  if (AnyLaneHangs()) return first_error;
+  if (AnyHangs(lane_loops_)) return first_error;
   for (const auto& lane_loop : lane_loops_) {
     const Status finish_status = lane_loop->Finish();
     if (first_error.ok()) first_error = finish_status;
@@ -244,7 +246,7 @@ Status Server::FinishLanes() {
 
 // All peers have answered the end of the job, or had time to do so (ending.h).
 void Server::EndProcessIfALaneHangs() const {
-  if (!AnyLaneHangs()) return;
+  if (!AnyHangs(lane_loops_)) return;
   LOG(ERROR) << "a thread of this server hangs, so the process ends without it";
   _exit(ExitCode(final_status_));
 }

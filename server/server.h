@@ -72,7 +72,6 @@ class Server {
   // Tells the control plane of the first lane that has failed or whose thread hangs, if any, and if
   // the ZapHandler has failed; and the service manager that this shard is alive, if all lanes move.
   void CheckThreads(protocol::ControlActions* new_actions);
-  bool AnyLaneHangs() const;
   // Ends the lanes' threads, unless one hangs. Returns why a lane's last checkpoint could not be
   // written: a longer job would resume from it.
   Status FinishLanes();

@@ -87,8 +87,8 @@ class NetCompute : public BatchCompute {
   const engine::Device device_;
   const std::optional<kernels::PixelRule> pixels_;
   // The key is the batch size. On a CPU a net drops those of smaller sizes before it is planned,
-  // because a growing batch needs their memory. On a GPU there are those of all sizes, because the
-  // batches that the prefetcher holds are page-locked through one of them.
+  // because a growing batch needs their memory. On a GPU there are those of all sizes,
+  // because the batches that the prefetcher holds are page-locked through one of them.
   std::map<uint32_t, std::unique_ptr<engine::Net>> nets_;
   engine::Net* net_ = nullptr;  // null: it could not be planned
   uint32_t batch_size_ = 0;     // The batch size of net_.

@@ -11,8 +11,8 @@ namespace tern::server {
 
 namespace {
 
-// How many times the weight decay is in an update: a push may be the sum of the gradients of several
-// steps, each of which has the decay once, like each of the worker's own steps.
+// How many times the weight decay is in an update: a push may be the sum of the gradients of
+// several steps, each of which has the decay once, like each of the worker's own steps.
 uint64_t DecaysAPush(const pb::Job& job) {
   const algorithm::Facts facts = algorithm::FactsOf(job);
   return facts.pushed_quantity == pb::AlgorithmTraits::gradient ? facts.steps_a_push() : 1;

@@ -40,9 +40,7 @@ class Rsgd : public LocalSteps {
     const uint64_t round = RoundOf(step);
     // Answers before this worker's push mean that the worker is late: the round closed without it.
     if (!context_.sums.HasAnswers(round, part)) {
-      point_before_step_.assign(context_.replica.point(),
-                                context_.replica.point() + num_parameters_);
-      is_in_step_ = true;
+      KeepPoint(round);
       TERN_RETURN_IF_ERROR(Descend(step));
       context_.coder.Push(round, part, context_.replica.point());
       TERN_RETURN_IF_ERROR(
@@ -77,6 +75,13 @@ class Rsgd : public LocalSteps {
   }
 
  private:
+  // Keeps the point as it is between two steps, for SaveState.
+  void KeepPoint(uint64_t round) {
+    const TraceSpan span("keep weights", {.round = round});
+    const float* point = context_.replica.point();
+    point_before_step_.assign(point, point + num_parameters_);
+    is_in_step_ = true;
+  }
   // The part that a step averages. A draw of 32 bits is uniform but for a share of at most
   // num_parts_ / 2^32.
   uint32_t PartOf(uint64_t step) const {

@@ -49,9 +49,10 @@ std::string WhyJobDoesNotFit(const std::vector<Offer>& offers) {
              "; start the job that wrote them, give another output_dir, or ", kHowToBeginAnew);
 }
 
-// For a job without rounds, whose shards alone must have the checkpoint (Offer.is_required): whether
-// the workers' checkpoints show that the job was beyond the first that the shards write, when the
-// workers had made that many steps on average. One worker's two are not enough: it may be fast.
+// For a job without rounds, whose shards alone must have the checkpoint (Offer.is_required):
+// whether the workers' checkpoints show that the job was beyond the first that the shards write,
+// when the workers had made that many steps on average. One worker's two are not enough: it may be
+// fast.
 bool WorkersWereBeyondFirst(const std::vector<Offer>& offers) {
   uint64_t sum_newest_steps = 0, num_workers = 0, first_step = 0;
   for (const Offer& offer : offers) {

@@ -52,7 +52,7 @@ class AnalyticCompute : public Compute {
     for (auto t = static_cast<uint32_t>(job_.table.parameters.size()); t-- > 0;) ready(t);
   }
 
-  Result<Score> Evaluate(uint32_t, uint32_t, Confusion*) override { return Score(); }
+  Result<Score> Evaluate(uint32_t, uint32_t, Confusion*) override { return Score{.samples = 1}; }
 
  private:
   const setup::Setup& job_;

@@ -170,10 +170,8 @@ INSTANTIATE_TEST_SUITE_P(
         RuleCase{"optimizer: {name: momentum}", "exchange: {codec: topk, topk: {momentum: 0.9}}\n",
                  "exchange.topk.momentum: saw 0.9 with train.optimizer.name: momentum; allowed: 0, "
                  "because momentum would apply twice; or set train.optimizer.name: sgd"},
-        RuleCase{
-            "optimizer: {name: momentum}\nparameters: central",
-            "exchange: {codec: fp32, pull: changes, pull_codec: topk, topk: {momentum: 0.9}}\n",
-            ""},
+        RuleCase{"optimizer: {name: momentum}\nparameters: central",
+                 "exchange: {pull: changes, pull_codec: topk, topk: {momentum: 0.9}}\n", ""},
         RuleCase{"algorithm: ssgd", "exchange: {codec: topk, topk: {ratio: 0}}\n",
                  "exchange.topk.ratio: saw 0"}));
 

@@ -306,7 +306,8 @@ TEST(Memory, CountsWhatFrozenLayersAlgorithmsAndCodecsHold) {
 TEST(Memory, IsCountedWithoutBeingAllocated) {
   TestJob job;
   TERN_EXPECT_WITHIN_MEMORY(64 << 20, [&job] {
-    const auto setup = setup::MakeSetup(job.job_file(), {"model.input_height=65536"});
+    const auto setup =
+        setup::MakeSetup(job.job_file(), {"model.input_height=65536", "evaluation.batch=1"});
     return setup.ok() && BytesOfItem(tools::WorkerMemory(**setup), "optimizer: momentum") ==
                              4 * (*setup)->table.total;
   }());

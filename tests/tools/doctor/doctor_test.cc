@@ -120,8 +120,9 @@ TEST(Doctor, WarnsOfTooManyThreads) {
 
 TEST(Doctor, NamesAFullDisk) {
   TestJob job({.yaml = "checkpoints: {every_steps: 1, keep: 1000}\n"});
-  TestProgram& doctor = job.StartTern(
-      {"doctor", job.job_file(), "--set", "model.input_height=65536"});  // 6.4 GB of weights
+  TestProgram& doctor = job.StartTern({"doctor", job.job_file(), "--set",
+                                       "model.input_height=65536",  // 6.4 GB of weights
+                                       "--set", "evaluation.batch=1"});
   EXPECT_EQ(doctor.Wait(), 74);
   EXPECT_THAT(doctor.out(), ContainsRegex("bad   free disk: saw .* free, expected about .* [GT]B"));
 }

@@ -4,9 +4,9 @@
 //
 // A new job waits for all workers. If faults.on_worker_loss is `shrink`, workers.min is set, and
 // that many have come when the start timeout is over, it begins with these; others join later. With
-// workers.max, it begins as soon as workers.count are here. But if these know of an earlier run, and
-// have no checkpoint from which the job can go on, it waits for other ranks until the start timeout:
-// new ranks, with empty disks, may have said hello first.
+// workers.max, it begins as soon as workers.count are here. But if these know of an earlier run and
+// have no checkpoint from which the job can go on, it waits for other ranks, until the start
+// timeout: new ranks, with empty disks, may have said hello first.
 //
 // After a restart of shard 0, the workers' hellos tell shard 0 again what it must know. If
 // faults.on_worker_loss is `shrink`, shard 0 then does not wait for ranks that the other workers
@@ -89,8 +89,8 @@ class Gathering {
   // After TryToChooseBegin has chosen `begin` for workers whose replicas differed: returns why the
   // job must end instead, or an empty string.
   std::string WhyNotRepair() const;
-  // For a job with `shrink` whose `begin` is chosen: whether it waits for missing ranks. It does for
-  // a time if the daemons here have no checkpoint to go on from, but know of an earlier run
+  // For a job with `shrink` whose `begin` is chosen: whether it waits for missing ranks. It does
+  // for a time if the daemons here have no checkpoint to go on from, but know of an earlier run
   // (AnyKnowsARun). `has_begun`: the job goes back, so there is a run; it then also waits if a
   // missing rank has written a newer checkpoint than the chosen.
   bool WaitsForCheckpoints(bool has_begun, const std::vector<Offer>& offers, Time now,
