@@ -13,7 +13,7 @@ class ClientChecker : private CrossKeyChecker {
 
   void CheckClient() {
     CheckMeaninglessKeys(
-        pb::Job::descriptor(), "",
+        job_, "",
         "the client's own program has its model, data, optimizer and length, and its "
         "own threads, device and event files");
     const algorithm::Facts facts = algorithm::FactsOf(job_);
@@ -33,7 +33,7 @@ class ClientChecker : private CrossKeyChecker {
   }
 
   void CheckModule() {
-    CheckMeaninglessKeys(pb::Job::descriptor(), "",
+    CheckMeaninglessKeys(job_, "",
                          "the program has the module and the data, and an epoch's length, threads, "
                          "device and event files are its affair");
     if (AreValid({"train.parameters", "train.algorithm", "model.weights"}) &&
@@ -46,15 +46,19 @@ class ClientChecker : private CrossKeyChecker {
 
  private:
   // Reports the keys that the job has, but that mean nothing in it. `why`: the end of the sentence.
-  void CheckMeaninglessKeys(const google::protobuf::Descriptor* section, const std::string& name,
+  void CheckMeaninglessKeys(const google::protobuf::Message& section, const std::string& name,
                             const std::string& why) {
-    for (int i = 0; i < section->field_count(); ++i) {
-      const google::protobuf::FieldDescriptor* field = section->field(i);
+    const google::protobuf::Descriptor* type = section.GetDescriptor();
+    const google::protobuf::Reflection& fields = *section.GetReflection();
+    for (int i = 0; i < type->field_count(); ++i) {
+      const google::protobuf::FieldDescriptor* field = type->field(i);
       const std::string key = Join(name, field->name());
+      const bool is_removed =  // by an override with null, which leaves its position
+          field->is_repeated() && fields.FieldSize(section, field) == 0;
       if (IsMeaningless(field, context_.compute)) {
-        ReportIfGiven(key, why);
+        if (!is_removed) ReportIfGiven(key, why);
       } else if (field->message_type() != nullptr && !field->is_repeated()) {
-        CheckMeaninglessKeys(field->message_type(), key, why);
+        CheckMeaninglessKeys(fields.GetMessage(section, field), key, why);
       }
     }
   }

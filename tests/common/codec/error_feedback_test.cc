@@ -98,8 +98,8 @@ TEST(ErrorFeedback, OfALongCodeIsWhatTheWholeCodeLeftOut) {
   const auto memory = codec->NewMemory(count), memory_of_code = codec->NewMemory(count);
   const std::vector<float> g = SomeGradient(count, 1);
   Send(*codec, g, memory.get());
-  std::vector<float> v(count);
-  memory_of_code->Compensate(0, g, v);
+  std::vector<float> compensated(count);
+  const std::span<const float> v = memory_of_code->Compensate(0, g, compensated);
   std::vector<uint8_t> code;
   const Segment segment{0, 0, count};
   codec->Encode(v.data(), segment, codec->Prepare(kernels::ComputeStats(v.data(), count), v, {}),

@@ -53,6 +53,7 @@ TEST(ClientRules, KeysThatMeanNothingAreRefusedByName) {
                 ElementsAre(HasSubstr("saw this key with compute: client; allowed: nothing")))
         << override;
   }
+  EXPECT_THAT(FaultsOf(kClientJob, {"workers.overrides=null"}), IsEmpty());  // as tern forecast has
 }
 
 TEST(ClientRules, TheClientsHoldTheWeights) {
