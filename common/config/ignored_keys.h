@@ -1,7 +1,6 @@
 // Finds the keys that a job sets though nothing reads them: the power of a schedule that is not
 // poly, the clip of a job whose codecs do not clip, the schedule of a job that is over before its
-// warm-up. The job is valid, but its author may have meant
-// another.
+// warm-up. The job is valid, but its author may have meant another.
 #pragma once
 
 #include <string>
