@@ -192,8 +192,8 @@ void DataLane::OnMessage(protocol::Peer from, const protocol::Message& message,
   }
   const Status hello_status = protocol::CheckHello(message.head.hello(), setup_.hello);
   if (!hello_status.ok()) {
-    sends->push_back({from, protocol::MakeRefuse(ExitCode(hello_status), hello_status.message(),
-                                                 pb::Refuse::leave)});
+    sends->push_back(
+        protocol::RefusalTo(from, hello_status.code(), hello_status.message(), pb::Refuse::leave));
     return;
   }
   state_machine().OnHello(from, message.head.hello(), sends);

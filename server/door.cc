@@ -51,8 +51,8 @@ bool Door::LetsIn(const net::ReceivedMessage& received) {
 std::optional<protocol::Message> Door::AnswerTo(const net::ReceivedMessage& received) {
   const std::optional<Principal> claimed = SpeaksFor(received.envelope);
   if (!received.envelope.has_hello() || !received.principal.has_value()) return std::nullopt;
-  return protocol::MakeRefuse(static_cast<int>(Code::kNotAllowed),
-                              Sentence(*received.principal, *claimed), pb::Refuse::leave);
+  return protocol::MakeRefusal(Code::kNotAllowed, Sentence(*received.principal, *claimed),
+                               pb::Refuse::leave);
 }
 
 }  // namespace tern::server

@@ -10,8 +10,8 @@ protocol::Message FrameRefusals::Answer(const net::FrameError& error, Time now) 
                  << error.status.message();
   }
   const bool is_other_version = error.fault == net::Fault::kOtherVersion;
-  return protocol::MakeRefuse(ExitCode(error.status), error.status.message(),
-                              is_other_version ? pb::Refuse::leave : pb::Refuse::reconnect);
+  return protocol::MakeRefusal(error.status.code(), error.status.message(),
+                               is_other_version ? pb::Refuse::leave : pb::Refuse::reconnect);
 }
 
 }  // namespace tern::server

@@ -1,7 +1,6 @@
 #include "setup/advice.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <map>
 #include <optional>
 #include <utility>
@@ -28,19 +27,8 @@ constexpr double kSmallestRatio = 20;
 
 using Sentence = std::optional<std::string>;
 
-std::string Percent(double share) {
-  char text[32];
-  std::snprintf(text, sizeof(text), "%.0f %%", 100 * share);
-  return text;
-}
-
-std::string OneDecimal(double value) {
-  char text[32];
-  std::snprintf(text, sizeof(text), "%.1f", value);
-  return text;
-}
-
-std::string Milliseconds(double seconds) { return OneDecimal(1000 * seconds) + " ms"; }
+std::string Percent(double share) { return FormatWith("%.0f %%", 100 * share); }
+std::string Milliseconds(double seconds) { return FormatWith("%.1f ms", 1000 * seconds); }
 
 bool HasTooManyThreads(uint32_t threads, uint32_t cpus) {
   return cpus > 0 && threads > kThreadsPerCpu * cpus;
@@ -106,7 +94,7 @@ Sentence SlowWorker(const AdviceFacts& facts) {
   for (const auto& [step_s, other_rank] : step_times) others_s.push_back(step_s);
   const double median_s = MedianOf(others_s);
   if (slowest_s < kSlowFactor * median_s) return std::nullopt;
-  return Cat("worker ", rank, " takes ", OneDecimal(slowest_s / median_s),
+  return Cat("worker ", rank, " takes ", FormatFixed(slowest_s / median_s, 1),
              " times as long for a step as ",
              others_s.size() == 1 ? "the other one" : "the median of the others", " (",
              Milliseconds(slowest_s), ", not ", Milliseconds(median_s), ")",

@@ -1,7 +1,6 @@
 #include "setup/figure_log.h"
 
 #include <cmath>
-#include <cstdio>
 
 #include "common/base/text.h"
 #include "setup/setup.h"
@@ -10,12 +9,6 @@
 namespace tern::setup {
 
 namespace {
-
-std::string Formatted(const char* format, double value) {
-  char formatted[64];
-  std::snprintf(formatted, sizeof formatted, format, value);
-  return formatted;
-}
 
 std::vector<WorkerStatus> WorkSince(const std::vector<WorkerStatus>& before,
                                     const std::vector<WorkerStatus>& now) {
@@ -27,14 +20,14 @@ std::vector<WorkerStatus> WorkSince(const std::vector<WorkerStatus>& before,
 
 void AddTraining(const Totals& totals, bool may_lack_loss, FigureLine* line) {
   const auto share_text = [&totals](const char* name, double seconds) {
-    return Cat(", ", name, " ") + Formatted("%.0f %%", 100 * totals.ShareOf(seconds));
+    return Cat(", ", name, " ") + FormatWith("%.0f %%", 100 * totals.ShareOf(seconds));
   };
   if (totals.loss.has_value() && (std::isfinite(*totals.loss) || !may_lack_loss)) {
     line->text +=
-        ", loss " + (std::isfinite(*totals.loss) ? Formatted("%.4f", *totals.loss) : "not finite");
+        ", loss " + (std::isfinite(*totals.loss) ? FormatWith("%.4f", *totals.loss) : "not finite");
     line->numbers.emplace_back("loss", *totals.loss);
   }
-  line->text += Formatted(", %.0f samples/s, ", totals.samples_per_s) +
+  line->text += FormatWith(", %.0f samples/s, ", totals.samples_per_s) +
                 HumanBytes(totals.up_bytes_per_step()) + " up and " +
                 HumanBytes(totals.down_bytes_per_step()) + " down a step" +
                 share_text("computing", totals.compute_s) +

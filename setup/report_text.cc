@@ -1,7 +1,6 @@
 // The progress line, and the table at the end of a job, made from the JSON lines of report.h.
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <string_view>
 #include <utility>
@@ -16,12 +15,6 @@ namespace tern::setup {
 using nlohmann::json;
 
 namespace {
-
-std::string Format(const char* format, double value) {
-  char formatted[64];
-  std::snprintf(formatted, sizeof formatted, format, value);
-  return formatted;
-}
 
 // The text with all bytes escaped that are no printable UTF-8: `tern run` and `tern launch` read
 // the JSON line from another process.
@@ -51,7 +44,7 @@ class JsonFields {
   std::string CountText(const char* key) const { return std::to_string(Integer(key)); }
   std::string GroupedText(const char* key) const { return Thousands(Integer(key)); }
   std::string BytesText(const char* key) const { return HumanBytes(Integer(key)); }
-  std::string TimeText(const char* key) const { return Format("%.1f s", Number(key)); }
+  std::string TimeText(const char* key) const { return FormatWith("%.1f s", Number(key)); }
   std::string Text(const char* key) const {
     return Has(key) && object_[key].is_string() ? ForTerminal(object_[key].get<std::string>()) : "";
   }
@@ -75,7 +68,7 @@ class JsonFields {
   }
   bool IsTrue(const char* key) const { return Has(key) && object_[key] == true; }
   std::string LossText(const char* key) const {
-    return IsNumber(key) ? Format("%.4f", Number(key)) : "not finite";
+    return IsNumber(key) ? FormatWith("%.4f", Number(key)) : "not finite";
   }
 
  private:
@@ -107,9 +100,9 @@ void AddJobRows(const JsonFields& fields, TableRows* rows) {
 void AddTimeRows(const JsonFields& fields, TableRows* rows) {
   const auto time_and_share = [&fields](const char* key) {
     return fields.TimeText(key) +
-           Format(" (%.1f %%)", fields.Number("train_s") > 0
-                                    ? 100 * fields.Number(key) / fields.Number("train_s")
-                                    : 0);
+           FormatWith(" (%.1f %%)", fields.Number("train_s") > 0
+                                        ? 100 * fields.Number(key) / fields.Number("train_s")
+                                        : 0);
   };
   rows->emplace_back("training time", fields.TimeText("train_s"));
   rows->emplace_back("  computing", time_and_share("compute_s"));
@@ -123,7 +116,7 @@ void AddTimeRows(const JsonFields& fields, TableRows* rows) {
 
 void AddStepRows(const JsonFields& fields, TableRows* rows) {
   const auto ms_text = [&fields](const char* key) {
-    return Format("%.3f ms", 1000 * fields.Number(key));
+    return FormatWith("%.3f ms", 1000 * fields.Number(key));
   };
   rows->emplace_back("a step", ms_text("step_s"));
   if (fields.IsTrue("overlaps_exchanges")) {
@@ -140,13 +133,14 @@ void AddStepRows(const JsonFields& fields, TableRows* rows) {
   }
   rows->emplace_back("gradients", gradients);
   if (fields.Has("mean_staleness"))
-    rows->emplace_back("staleness", Format("%.2f in the mean", fields.Number("mean_staleness")));
+    rows->emplace_back("staleness",
+                       FormatWith("%.2f in the mean", fields.Number("mean_staleness")));
 }
 
 void AddTrafficRows(const JsonFields& fields, TableRows* rows) {
   const auto link_text = [&fields](const char* bytes, const char* per_step, const char* ratio) {
     return fields.BytesText(bytes) + ", " + fields.BytesText(per_step) + " a worker and step" +
-           Format(", %.2fx smaller than fp32", fields.Number(ratio));
+           FormatWith(", %.2fx smaller than fp32", fields.Number(ratio));
   };
   rows->emplace_back("up-link", link_text("up_bytes", "up_bytes_per_step", "up_ratio"));
   rows->emplace_back("down-link", link_text("down_bytes", "down_bytes_per_step", "down_ratio"));
@@ -160,7 +154,7 @@ void AddQualityRows(const JsonFields& fields, TableRows* rows) {
   if (fields.Has("accuracy")) {
     const double num_correct = fields.Number("accuracy") * fields.Number("test_samples");
     rows->emplace_back("test accuracy",
-                       Format("%.2f %% (", 100 * fields.Number("accuracy")) +
+                       FormatWith("%.2f %% (", 100 * fields.Number("accuracy")) +
                            Thousands(static_cast<uint64_t>(std::llround(num_correct))) + " of " +
                            fields.GroupedText("test_samples") + " images)");
     rows->emplace_back("test loss", fields.LossText("test_loss"));
@@ -168,7 +162,7 @@ void AddQualityRows(const JsonFields& fields, TableRows* rows) {
   if (fields.Has("best_accuracy")) {
     rows->emplace_back(
         "best evaluation",
-        Format("%.2f %% after step ", 100 * fields.Number("best_accuracy")) +
+        FormatWith("%.2f %% after step ", 100 * fields.Number("best_accuracy")) +
             fields.CountText("best_step") +
             (fields.IsTrue("stopped_early") ? "; train.stop_when ended the job" : ""));
   }
@@ -225,7 +219,7 @@ std::string SummaryTable(const std::string& summary_json) {
   AddJobRows(fields, &rows);
   if (has_trained) {
     rows.emplace_back("samples", fields.CountText("samples") +
-                                     Format(", %.0f a second", fields.Number("samples_per_s")));
+                                     FormatWith(", %.0f a second", fields.Number("samples_per_s")));
     AddTimeRows(fields, &rows);
     AddStepRows(fields, &rows);
     AddTrafficRows(fields, &rows);
@@ -281,15 +275,15 @@ std::string ProgressLine(const std::string& progress_json, const std::string& pr
   LineParts parts;
   parts.Add(0, step);
   if (current.Has("loss")) parts.Add(1, "loss " + current.LossText("loss"));
-  parts.Add(1, Format("%.0f img/s", speed));
-  parts.Add(3, Format("waiting %.0f %%", 100 * share));
+  parts.Add(1, FormatWith("%.0f img/s", speed));
+  parts.Add(3, FormatWith("waiting %.0f %%", 100 * share));
   // In the first steps, the bytes of a round are not complete yet.
   if (current.Integer("exchanges") > 0 && current.Integer("down_bytes_per_step") > 0) {
     parts.Add(4, HumanBytes(current.Integer("up_bytes_per_step") +
                             current.Integer("down_bytes_per_step")) +
                      " a step");
-    parts.Add(5, Format("%.1fx less up, ", current.Number("up_ratio")) +
-                     Format("%.1fx less down", current.Number("down_ratio")));
+    parts.Add(5, FormatWith("%.1fx less up, ", current.Number("up_ratio")) +
+                     FormatWith("%.1fx less down", current.Number("down_ratio")));
   }
   parts.Add(2, workers);
   // Without a measured interval, uses the mean time of a step in this process.

@@ -44,11 +44,7 @@ std::map<std::string, LayerCost> CostsOfLayers(
   return costs;
 }
 
-std::string InMillions(uint64_t count) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.3f", static_cast<double>(count) / 1e6);
-  return text;
-}
+std::string InMillions(uint64_t count) { return FormatFixed(static_cast<double>(count) / 1e6, 3); }
 
 void PrintLayers(const pb::NetDef& net, const models::ParameterTable& table) {
   const auto shapes = *models::InferShapes(net);

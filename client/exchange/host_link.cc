@@ -250,7 +250,8 @@ void HostLink::Execute(protocol::HostLeader::Actions actions, Time now,
         } else if (peer != peers_.end()) {
           (void)members_socket_->Send(
               peer->second,
-              protocol::MakeRefuse(0, "push to the servers yourself", pb::Refuse::again).head);
+              protocol::MakeRefusal(Code::kOk, "push to the servers yourself", pb::Refuse::again)
+                  .head);
         }
         break;
     }

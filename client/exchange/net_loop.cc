@@ -204,8 +204,8 @@ void NetLoop::OnCommand(Command command, protocol::SessionActions* out) {
   } else if (const auto* applied = std::get_if<AppliedCommand>(&command)) {
     session_.SetApplied(applied->round);
     if (host_link_.has_value()) host_link_->SetApplied(applied->round);
-  } else if (auto* snapshot = std::get_if<SnapshotCommand>(&command)) {
-    session_.OnSnapshot(std::move(snapshot->state), snapshot->applied, now, out);
+  } else if (const auto* snapshot = std::get_if<SnapshotCommand>(&command)) {
+    session_.OnSnapshot(snapshot->state, snapshot->applied, out);
   } else if (auto* offer = std::get_if<OfferCommand>(&command)) {
     session_.SetCheckpoints(std::move(offer->checkpoints));
   } else if (const auto* installed = std::get_if<InstalledCommand>(&command)) {

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <cstdio>
 #include <sstream>
 #include <string_view>
 
 #include "common/base/atomic_file.h"
 #include "common/base/storage.h"
+#include "common/base/text.h"
 
 namespace tern::client {
 namespace {
@@ -17,10 +17,7 @@ constexpr const char* kHeader = "step,training_loss,test_loss,accuracy,top5_accu
 constexpr uint64_t kMaxCsvBytes = 256 << 20;
 
 std::string NumberOf(const std::optional<double>& value) {
-  if (!value.has_value()) return "";
-  char text[32];
-  std::snprintf(text, sizeof text, "%.9g", *value);
-  return text;
+  return value.has_value() ? FormatWith("%.9g", *value) : "";
 }
 
 // Reads one cell and the comma behind it from *line. False if it is no number; an empty cell has no

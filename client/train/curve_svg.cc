@@ -5,6 +5,7 @@
 
 #include "client/train/curve.h"
 #include "client/train/plot.h"
+#include "common/base/text.h"
 
 namespace tern::client {
 namespace {

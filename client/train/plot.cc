@@ -1,7 +1,8 @@
 #include "client/train/plot.h"
 
 #include <cmath>
-#include <cstdio>
+
+#include "common/base/text.h"
 
 namespace tern::client {
 namespace {
@@ -57,12 +58,6 @@ bool IsInFrame(const std::pair<double, double>& point) {
 }
 
 }  // namespace
-
-std::string FormatWith(const char* format, double value) {
-  char text[64];
-  std::snprintf(text, sizeof text, format, value);
-  return text;
-}
 
 Axis Axis::UpTo(double largest) {
   if (!(largest > 0) || !std::isfinite(largest)) return {};

@@ -45,7 +45,4 @@ class Plot {
   double legend_x_;
 };
 
-// Formats a number with a format of printf for one double.
-std::string FormatWith(const char* format, double value);
-
 }  // namespace tern::client

@@ -17,7 +17,11 @@ std::string Format(const char* format, Args... args) {
 
 }  // namespace
 
-std::string text_internal::FormatNumber(double v) { return Format("%g", v); }
+std::string FormatWith(const char* format, double value) { return Format(format, value); }
+
+std::string FormatFixed(double value, int num_decimals) {
+  return Format("%.*f", num_decimals, value);
+}
 
 std::string HumanBytes(uint64_t bytes) {
   if (bytes < 1000) return Format("%" PRIu64 " B", bytes);

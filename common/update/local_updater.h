@@ -32,8 +32,6 @@ class LocalUpdater {
  public:
   // The arrays to save in checkpoints: "local_momentum" and "local_mean_square", if used.
   std::vector<Optimizer::StateArray> StateArrays();
-  // Whether w' depends on `reference`.
-  bool compensates() const { return compensation_.has_value(); }
 
   // Writes w' of elements [first, first + n) of the model to w_next[0, n); all pointers point at
   // element `first`. `reference`: the weights at which the compensation assumes that g was taken

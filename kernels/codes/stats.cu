@@ -17,7 +17,7 @@ constexpr uint32_t kThreads = kLanes;
 constexpr uint32_t kWarps = kThreads / 32;  // also the number of tiles per thread block
 // Thread blocks per multiprocessor. With more, threads have too few registers to load eight rows
 // before they add the first.
-constexpr uint32_t kResidentBlocks = 7;
+[[maybe_unused]] constexpr uint32_t kResidentBlocks = 7;
 constexpr uint32_t kLanesOfThread = kLanes / 32;
 static_assert(kLanesOfThread == 4, "a float4 has an element of each of a thread's lanes");
 

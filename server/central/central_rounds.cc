@@ -1,9 +1,10 @@
 #include "server/central/central_rounds.h"
 
+#include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "common/algorithm/facts.h"
-#include "common/base/logging.h"
 #include "common/protocol/rounds/cells.h"
 
 namespace tern::server {
@@ -77,9 +78,10 @@ Bytes CentralRounds::Close(const Bytes& sum, uint32_t contributors) {
   ++round_;
   Bytes answer;
   if (contributors != 0) {
-    const Status decode_status = central_chunk_->DecodeMean(sum, contributors, mean_push_);
-    CHECK(decode_status.ok())
-        << decode_status.message();  // Cannot fail, because this process made the sum.
+    // A sum of finite pushes may overflow. The weights then become NaN, and the workers that
+    // receive them end the job.
+    if (!central_chunk_->DecodeMean(sum, contributors, mean_push_).ok())
+      std::fill(mean_push_.begin(), mean_push_.end(), std::numeric_limits<float>::quiet_NaN());
     if (easgd_alpha_.has_value()) {
       // With n contributors: alpha * sum over i of (x_i - w) = alpha * n * ((mean of the x_i) - w).
       central_chunk_->MoveTowards(

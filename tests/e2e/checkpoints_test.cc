@@ -136,6 +136,21 @@ TEST(Checkpoints, OfALastStepAreAsIfTheJobWithFragmentsHadNotEnded) {
   EXPECT_TRUE(job.Weights() == weights) << "other weights than without the stop";
 }
 
+// The training loss of the only evaluation, at the end, is the mean over all steps.
+TEST(Checkpoints, KeepTheLossesOfTheStepsSinceAnEvaluation) {
+  const JobOptions options = OptionsFor();
+  const std::vector<std::string> arguments =
+      SetArguments({Cat("evaluation.every_steps=", options.steps)});
+  TestJob undisturbed_job(options);
+  undisturbed_job.StartAll(arguments);
+  undisturbed_job.ExpectAllEnd(0);
+  TestJob job(options);
+  RunAndKillAt(job, options, 20, arguments);
+  job.StartAll(arguments);
+  job.ExpectAllEnd(0);
+  EXPECT_EQ(job.OutputBytes("curve.csv"), undisturbed_job.OutputBytes("curve.csv"));
+}
+
 // Steps 41 and 42 are local ones, after which the workers' weights differ.
 TEST(Checkpoints, OfAJobThatEndsBetweenSynchronizationsAreOfTheLastOne) {
   const JobOptions options = OptionsFor("", 42);

@@ -134,7 +134,7 @@ class Worker {
         round_ = std::max(round_, session_->exchange().applied());
         return;
       case SessionAction::Type::kSnapshot:
-        session_->OnSnapshot(Bytes::Own("0123456789"), session_->exchange().applied(), now_, &out);
+        session_->OnSnapshot(Bytes::Own("0123456789"), session_->exchange().applied(), &out);
         return Handle(std::move(out));
       case SessionAction::Type::kInstall:
       case SessionAction::Type::kResume:

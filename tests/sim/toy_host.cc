@@ -128,9 +128,9 @@ void ToyHost::Execute(HostLeader::Actions actions, Time now, SessionActions* out
     if (action.rank == rank_ && !is_answer) {
       session_.OnLeader(Leader::kRefuses, now, out);
     } else if (const auto process = processes_.find(action.rank); process != processes_.end()) {
-      world_.hosts().Send(
-          process_, process->second,
-          is_answer ? std::move(action.message) : protocol::MakeRefuse(0, "", pb::Refuse::again));
+      world_.hosts().Send(process_, process->second,
+                          is_answer ? std::move(action.message)
+                                    : protocol::MakeRefusal(Code::kOk, "", pb::Refuse::again));
     }
   }
 }

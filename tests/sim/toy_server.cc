@@ -145,8 +145,8 @@ void ToyServer::OnMessage(uint32_t lane, Peer from, const Message& message) {
 
 void ToyServer::OnDamaged(uint32_t lane, Peer from) {
   if (!is_alive_ || asleep_since_.has_value()) return;
-  protocol::Send answer{from, protocol::MakeRefuse(ExitCode(Status(Code::kMismatch, "")), "damaged",
-                                                   pb::Refuse::reconnect)};
+  protocol::Send answer =
+      protocol::RefusalTo(from, Code::kMismatch, "damaged", pb::Refuse::reconnect);
   if (lane == 0) return SendFromControl(std::move(answer));
   Sends sends;
   sends.push_back(std::move(answer));

@@ -145,7 +145,7 @@ void ToyWorker::OnTask(uint32_t posted_task) {
       if (is_current) MakeStep();
       return;
     case Task::kSnapshot:
-      session_->OnSnapshot(SaveState(), applied_, Now(), &actions);
+      session_->OnSnapshot(SaveState(), applied_, &actions);
       break;
     case Task::kInstalled:
       if (is_current) session_->OnInstalled(applied_, Now(), &actions);

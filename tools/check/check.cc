@@ -118,10 +118,8 @@ void PrintRound(const setup::Setup& setup) {
   const uint64_t num_parts = std::max(1u, algorithm::FactsOf(setup.job).num_parts);
   const uint64_t fp32_bytes = 4 * setup.table.total / num_parts;
   const auto make_row = [&](const std::string& name, uint64_t payload_bytes) {
-    char ratio_text[32];
-    std::snprintf(ratio_text, sizeof ratio_text, "%.2f",
-                  static_cast<double>(fp32_bytes) / static_cast<double>(payload_bytes));
-    return TableRow{name, Cat(payload_bytes), HumanBytes(payload_bytes), ratio_text};
+    const double ratio = static_cast<double>(fp32_bytes) / static_cast<double>(payload_bytes);
+    return TableRow{name, Cat(payload_bytes), HumanBytes(payload_bytes), FormatFixed(ratio, 2)};
   };
   std::printf("\npayload of one worker in a round%s, without headers\n",
               num_parts == 1 ? "" : Cat(" of one of ", num_parts, " parts").c_str());

@@ -26,9 +26,7 @@ std::string LineOf(const std::string& image_path, const std::vector<double>& pro
   classes.resize(std::min(num_best, classes.size()));
   std::vector<std::string> best;
   for (const size_t number : classes) {
-    char probability[32];
-    std::snprintf(probability, sizeof(probability), "%.4f", probabilities[number]);
-    best.push_back(Cat(classifier.NameOf(number), " ", probability));
+    best.push_back(Cat(classifier.NameOf(number), " ", FormatFixed(probabilities[number], 4)));
   }
   return Cat(image_path, ": ", Join(best));
 }

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
-#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -82,12 +81,6 @@ std::map<pid_t, ProcessTicks> ReadProcessTicks() {
   return processes;
 }
 
-std::string OneDecimal(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.1f", value);
-  return text;
-}
-
 }  // namespace
 
 Result<CpuLoad> MeasureLoad(const std::vector<uint32_t>& cpus) {
@@ -121,7 +114,7 @@ Result<CpuLoad> MeasureLoad(const std::vector<uint32_t>& cpus) {
 
 Finding JudgeLoad(const CpuLoad& load, uint32_t num_cpus, uint32_t threads) {
   const std::string subject = "load";
-  const std::string busy = Cat(OneDecimal(load.busy_cpus), " of ", num_cpus,
+  const std::string busy = Cat(FormatFixed(load.busy_cpus, 1), " of ", num_cpus,
                                num_cpus == 1 ? " CPU is busy" : " CPUs are busy");
   const uint32_t needed = std::min(threads, num_cpus);
   if (num_cpus - load.busy_cpus > needed - kTolerance) return Good(subject, busy);

@@ -190,9 +190,8 @@ std::vector<TableRow> RangeTestTable(const RateRange& range, const std::vector<R
     const bool is_last = &loss == &losses.back();
     if (loss.rate < next_rate * (1 - 1e-9) && !is_last) continue;
     while (next_rate <= loss.rate * (1 + 1e-9)) next_rate *= std::pow(10, 1 / kRowsADecade);
-    rows.push_back({Cat(loss.step), client::FormatWith("%.2g", loss.rate),
-                    client::FormatWith("%.4f", loss.loss),
-                    client::FormatWith("%.4f", loss.smoothed_loss)});
+    rows.push_back({Cat(loss.step), FormatWith("%.2g", loss.rate), FormatWith("%.4f", loss.loss),
+                    FormatWith("%.4f", loss.smoothed_loss)});
   }
   return rows;
 }

@@ -111,10 +111,10 @@ std::string RangeTestSvg(const std::string& title, const RateRange& range,
   client::Plot plot(title);
   for (const int power : PowersOfTen(range.from, range.to)) {
     const double rate = std::pow(10, power);
-    plot.AddBottomLabel(share_of_rate(rate), client::FormatWith("%g", rate));
+    plot.AddBottomLabel(share_of_rate(rate), FormatWith("%g", rate));
   }
   for (const double tick : loss_axis.Ticks())
-    plot.AddLeftLabel(loss_axis.ShareOf(tick), client::FormatWith("%.6g", tick));
+    plot.AddLeftLabel(loss_axis.ShareOf(tick), FormatWith("%.6g", tick));
   plot.AddAxes("learning rate", "training loss");
   std::vector<std::pair<double, double>> points, smoothed_points;
   for (const RatedLoss& loss : losses) {
@@ -125,7 +125,7 @@ std::string RangeTestSvg(const std::string& title, const RateRange& range,
   plot.AddLine("loss of a step", "#b5cfe8", points);
   plot.AddLine("smoothed loss", "#1f77b4", smoothed_points);
   plot.AddMark(share_of_rate(suggested_rate), "#d95f02",
-               "suggested: " + client::FormatWith("%.2g", suggested_rate));
+               "suggested: " + FormatWith("%.2g", suggested_rate));
   return plot.Svg();
 }
 

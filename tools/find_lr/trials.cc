@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "client/train/plot.h"
+#include "common/base/text.h"
 
 namespace tern::tools {
 namespace {
@@ -54,8 +55,8 @@ std::vector<TableRow> TrialTable(std::vector<Trial> trials) {
   std::sort(trials.begin(), trials.end(), &HasLowerRate);
   std::vector<TableRow> rows = {{"trial's learning rate", "loss"}};
   for (const Trial& trial : trials) {
-    rows.push_back({client::FormatWith("%.2g", trial.rate),
-                    trial.loss.has_value() ? client::FormatWith("%.4f", *trial.loss) : "diverged"});
+    rows.push_back({FormatWith("%.2g", trial.rate),
+                    trial.loss.has_value() ? FormatWith("%.4f", *trial.loss) : "diverged"});
   }
   return rows;
 }

@@ -100,7 +100,6 @@ class WorkQueue {
   void AddTask(double amount, Callback on_done, double weight = 1, Callback on_begin = nullptr);
   // Adds a task that runs before all waiting tasks that AddTask has added.
   void AddUrgentTask(double amount, Callback on_done);
-  bool idle() const { return !is_running_ && urgent_tasks_.empty() && normal_tasks_.empty(); }
 
  private:
   struct Task {

@@ -1,7 +1,6 @@
 #include "tools/forecast/paper.h"
 
 #include <cmath>
-#include <cstdio>
 #include <cstring>
 
 #include "common/base/text.h"
@@ -14,12 +13,6 @@ namespace {
 constexpr double kGiga = 1e9;
 // In strong scaling the mini-batch K is as large as the batches of this many GPUs together.
 constexpr uint32_t kStrongGpus = 512;
-
-std::string FormatFixed(double value, int digits) {
-  char text[64];
-  std::snprintf(text, sizeof text, "%.*f", digits, value);
-  return text;
-}
 
 }  // namespace
 

@@ -1,7 +1,6 @@
 #include "tools/forecast/report.h"
 
 #include <algorithm>
-#include <cstdio>
 
 #include "common/base/text.h"
 #include "tools/table.h"
@@ -10,11 +9,6 @@ namespace tern::tools {
 
 namespace {
 
-std::string FormatFixed(double value, int digits) {
-  char text[64];
-  std::snprintf(text, sizeof text, "%.*f", digits, value);
-  return text;
-}
 std::string InMilliseconds(double seconds) { return FormatFixed(1e3 * seconds, 2); }
 std::string BytesText(double bytes) { return HumanBytes(static_cast<uint64_t>(bytes)); }
 

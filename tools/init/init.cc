@@ -37,11 +37,7 @@ ChosenModel ChooseModel(const ImageFacts& facts) {
 
 std::string NumberList(const std::vector<double>& numbers) {
   std::vector<std::string> texts;
-  for (const double number : numbers) {
-    char text[32];
-    std::snprintf(text, sizeof text, "%.4f", number);
-    texts.emplace_back(text);
-  }
+  for (const double number : numbers) texts.push_back(FormatFixed(number, 4));
   return Cat("[", Join(texts), "]");
 }
 

@@ -83,14 +83,9 @@ std::string FigureText(const Combination& combination, Figure figure, double fac
                        int num_decimals) {
   const double mean = combination.Mean(figure);
   if (std::isnan(mean)) return "-";
-  char text[80];
-  if (combination.finished.size() == 1) {
-    std::snprintf(text, sizeof(text), "%.*f", num_decimals, factor * mean);
-  } else {
-    std::snprintf(text, sizeof(text), "%.*f +- %.*f", num_decimals, factor * mean, num_decimals,
-                  factor * combination.Deviation(figure));
-  }
-  return text;
+  const std::string mean_text = FormatFixed(factor * mean, num_decimals);
+  if (combination.finished.size() == 1) return mean_text;
+  return Cat(mean_text, " +- ", FormatFixed(factor * combination.Deviation(figure), num_decimals));
 }
 
 std::string CsvField(const std::string& text) {

@@ -137,9 +137,7 @@ std::string Outcome(const SweepResult& result) {
   if (result.code != 0) return Cat("failed with code ", result.code, ": ", result.sentence);
   const std::string time = HumanTime(Time(static_cast<int64_t>(result.wall_s * 1e9)));
   if (!result.accuracy.has_value()) return Cat("done in ", time);
-  char accuracy[32];
-  std::snprintf(accuracy, sizeof(accuracy), "%.2f %%", 100 * *result.accuracy);
-  return Cat("accuracy ", accuracy, ", ", time);
+  return Cat("accuracy ", FormatWith("%.2f %%", 100 * *result.accuracy), ", ", time);
 }
 
 Status RunAll(StopSignals* stop_signals, Sweep* sweep) {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -39,28 +38,22 @@ std::string Text(const json& object, const char* key) {
   return member.is_string() ? PrintableSentence(member.get<std::string>(), kMaxCellBytes) : "";
 }
 
-std::string Format(const char* format, double value) {
-  std::array<char, 64> text{};
-  std::snprintf(text.data(), text.size(), format, value);
-  return text.data();
-}
-
 constexpr const char* kUnknown = "-";
-std::string CountText(std::optional<double> n) { return n ? Format("%.0f", *n) : kUnknown; }
+std::string CountText(std::optional<double> n) { return n ? FormatWith("%.0f", *n) : kUnknown; }
 std::string PercentText(std::optional<double> n) {
-  return n ? Format("%.0f%%", 100 * *n) : kUnknown;
+  return n ? FormatWith("%.0f%%", 100 * *n) : kUnknown;
 }
-std::string LossText(std::optional<double> n) { return n ? Format("%.4g", *n) : kUnknown; }
+std::string LossText(std::optional<double> n) { return n ? FormatWith("%.4g", *n) : kUnknown; }
 std::string SecondsText(std::optional<double> s) {
   if (!s || *s < 0 || *s > 1e9) return kUnknown;
   return HumanTime(Time(static_cast<int64_t>(*s * 1e9)));
 }
 // At most six characters.
 std::string SilenceText(std::optional<double> s) {
-  return s && *s >= 0 && *s < 59.95 ? Format("%.1f s", *s) : SecondsText(s);
+  return s && *s >= 0 && *s < 59.95 ? FormatWith("%.1f s", *s) : SecondsText(s);
 }
 std::string SpeedText(std::optional<double> n) {
-  return n ? Format(*n < 99.5 ? "%.3g" : "%.0f", *n) : kUnknown;
+  return n ? FormatWith(*n < 99.5 ? "%.3g" : "%.0f", *n) : kUnknown;
 }
 std::string BytesText(std::optional<double> n) {
   if (!n || *n < 0 || *n > 1e18) return kUnknown;
@@ -174,15 +167,15 @@ std::string CheckpointsText(const json& saved) {
 std::vector<std::string> FiguresOf(const json& status) {
   std::string first = Cat("loss ", LossText(Number(status, "loss")));
   if (const auto accuracy = Number(status, "accuracy"))
-    first += Cat("  accuracy ", Format("%.2f %%", 100 * *accuracy), " at step ",
+    first += Cat("  accuracy ", FormatWith("%.2f %%", 100 * *accuracy), " at step ",
                  CountText(Number(status, "tested_step")));
   first += Cat("  ", SpeedText(Number(status, "samples_per_s")), " samples/s");
   const json& job = Member(status, "job");
   std::string second =
       Cat(Text(job, "model"), ", ", Text(job, "algorithm"), ", ", Text(job, "codec"));
   if (const auto up = Number(status, "up_ratio"))
-    second += Cat("  ", Format("%.1fx less up, ", *up),
-                  Format("%.1fx less down", Number(status, "down_ratio").value_or(0)));
+    second += Cat("  ", FormatWith("%.1fx less up, ", *up),
+                  FormatWith("%.1fx less down", Number(status, "down_ratio").value_or(0)));
   std::vector<std::string> lines = {first, second};
   if (std::string saved = CheckpointsText(Member(status, "checkpoints")); !saved.empty())
     lines.push_back(std::move(saved));

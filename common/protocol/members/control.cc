@@ -128,10 +128,6 @@ RoundLane::Options ControlLaneOptions(const ControlOptions& options) {
   return lane_options;
 }
 
-Message MakeRefusal(Code code, std::string sentence, pb::Refuse::Then then) {
-  return MakeRefuse(static_cast<int>(code), std::move(sentence), then);
-}
-
 Message MakeGoBack(uint64_t incarnation, std::string why) {
   Message message;
   pb::GoBack* go_back = message.head.mutable_go_back();

@@ -145,7 +145,6 @@ std::string DataDifference(const pb::Hello& hello, const pb::Hello& other);
 RoundLane::Options ControlLaneOptions(const ControlOptions& options);
 
 // Helpers of Coordinator and Follower that build messages and append actions to *out.
-Message MakeRefusal(Code code, std::string sentence, pb::Refuse::Then then);
 // Tells this incarnation of a worker to say hello as a new one; `why` goes to the worker's log.
 Message MakeGoBack(uint64_t incarnation, std::string why);
 void EmitSend(Peer to, Message message, ControlActions* out);

@@ -199,7 +199,7 @@ void Follower::OnHello(Peer from, const pb::Hello& hello, ControlActions* out) {
   if (Status hello_status = CheckHello(hello, options_.expected_hello, options_.keys);
       !hello_status.ok()) {
     return EmitSend(
-        from, MakeRefuse(ExitCode(hello_status), hello_status.message(), pb::Refuse::leave), out);
+        from, MakeRefusal(hello_status.code(), hello_status.message(), pb::Refuse::leave), out);
   }
   const auto rank = static_cast<int>(hello.rank());
   const bool is_member = rank >= 0 && rank < members_.incarnations_size() &&
@@ -218,9 +218,8 @@ void Follower::OnHeartbeat(Peer from, const pb::Heartbeat& beat, ControlActions*
   const auto found_peer = peers_.find(beat.rank());
   const bool has_greeted = found_peer != peers_.end() && found_peer->second == from;
   if (!has_greeted && options_.safeguards.checks_connections()) {
-    return EmitSend(
-        from, MakeRefuse(static_cast<int>(Code::kNotAllowed), "say hello first", pb::Refuse::retry),
-        out);
+    return EmitSend(from, MakeRefusal(Code::kNotAllowed, "say hello first", pb::Refuse::retry),
+                    out);
   }
   EmitEcho(from, beat, out);
   if (beat.has_applied()) lane_.OnApplied(beat.rank(), beat.incarnation(), beat.applied());

@@ -12,13 +12,6 @@ namespace tern::protocol {
 
 namespace {
 
-constexpr int kMismatch = static_cast<int>(Code::kMismatch);
-constexpr int kNotAllowed = static_cast<int>(Code::kNotAllowed);
-
-Send Refuse(Peer to, int code, std::string sentence, pb::Refuse::Then then) {
-  return {to, MakeRefuse(code, std::move(sentence), then)};
-}
-
 // Returns what is wrong with a contribution, as the end of a sentence that begins with the
 // contribution's name. Returns an empty string if the contribution is valid.
 std::string WhatIsWrong(const pb::Contribution& c, const Bytes& payload) {
@@ -114,8 +107,8 @@ void ClockLane::OnMessage(Peer from, const Message& message, Sends* out) {
     OnHeldOutcome(from, kind, *held_outcome, out);
   } else {
     ++state_.counters.bad;
-    out->push_back(
-        Refuse(from, kMismatch, "a message of this type does not belong here", pb::Refuse::ignore));
+    out->push_back(RefusalTo(from, Code::kMismatch, "a message of this type does not belong here",
+                             pb::Refuse::ignore));
   }
 }
 
@@ -123,9 +116,9 @@ void ClockLane::OnHeldOutcome(Peer from, Kind kind, const pb::Outcome& held_outc
   if (!state_.is_open || !state_.members.IsPeerOfMember(from)) return;
   if (!held_outcome.has_at_clock() && !held_outcome.has_parted()) {
     ++state_.counters.bad;
-    out->push_back(Refuse(from, kMismatch,
-                          "a held outcome is of no clock, and this lane has clocks",
-                          pb::Refuse::leave));
+    out->push_back(RefusalTo(from, Code::kMismatch,
+                             "a held outcome is of no clock, and this lane has clocks",
+                             pb::Refuse::leave));
     return;
   }
   CountedCell* cell = Find({kind, held_outcome.bucket(), held_outcome.chunk()});
@@ -143,10 +136,10 @@ void ClockLane::OnContribution(Peer from, Kind kind, const pb::Contribution& c,
   LaneMember* member = state_.members.FindMember(c.rank(), c.incarnation(), must_check_incarnation);
   if (member == nullptr) {
     ++state_.counters.fenced;
-    out->push_back(Refuse(from, kNotAllowed,
-                          ToString(cell_name, c) + " came from an incarnation of rank " +
-                              std::to_string(c.rank()) + " that is not a member",
-                          pb::Refuse::ignore));
+    out->push_back(RefusalTo(from, Code::kNotAllowed,
+                             ToString(cell_name, c) + " came from an incarnation of rank " +
+                                 std::to_string(c.rank()) + " that is not a member",
+                             pb::Refuse::ignore));
     return;
   }
   if (!state_.is_open) return;  // The sender has no Welcome yet and will repeat its message.
@@ -160,7 +153,8 @@ void ClockLane::OnContribution(Peer from, Kind kind, const pb::Contribution& c,
       cell == nullptr ? " is not in this lane's plan" : WhatIsWrong(c, payload);
   if (!fault.empty()) {
     ++state_.counters.bad;
-    out->push_back(Refuse(from, kMismatch, ToString(cell_name, c) + fault, pb::Refuse::leave));
+    out->push_back(
+        RefusalTo(from, Code::kMismatch, ToString(cell_name, c) + fault, pb::Refuse::leave));
     return;
   }
   if (c.has_pull()) {

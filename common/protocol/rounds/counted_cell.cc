@@ -40,10 +40,6 @@ std::optional<uint64_t> VersionHeldBy(const Form& form) {
   return form.has_holds() ? std::optional<uint64_t>(form.holds()) : std::nullopt;
 }
 
-Send Refuse(Peer to, int code, std::string sentence, pb::Refuse::Then then) {
-  return {to, MakeRefuse(code, std::move(sentence), then)};
-}
-
 }  // namespace
 
 ClockLaneState::ClockLaneState(ClockLaneOptions given_options)
@@ -137,8 +133,8 @@ void CountedCell::RefuseAsStale(Peer from, const pb::Contribution& c, Sends* out
   const bool was_replaced = ranks_[c.rank()].counted_incarnation != c.incarnation();
   if (was_replaced) sentence += "; another process had it meanwhile: start this worker again";
   const Code code = was_replaced ? Code::kPeerLost : Code::kNotAllowed;
-  out->push_back(Refuse(from, static_cast<int>(code), std::move(sentence),
-                        was_replaced ? pb::Refuse::leave : pb::Refuse::ignore));
+  out->push_back(RefusalTo(from, code, std::move(sentence),
+                           was_replaced ? pb::Refuse::leave : pb::Refuse::ignore));
 }
 
 bool CountedCell::CountAndApply(Peer from, const pb::Contribution& c, const Bytes& payload,
@@ -157,8 +153,8 @@ bool CountedCell::CountAndApply(Peer from, const pb::Contribution& c, const Byte
   } else if (Status push_status = spec_.weights->Push(rank, base_version, payload);
              !push_status.ok()) {
     ++lane_->counters.bad;
-    out->push_back(Refuse(
-        from, ExitCode(push_status),
+    out->push_back(RefusalTo(
+        from, push_status.code(),
         ToString(spec_.cell, c) + " of rank " + std::to_string(rank) + ": " + push_status.message(),
         pb::Refuse::leave));
     return false;

@@ -54,7 +54,7 @@ void AskToRepeat(const LaneMembers& members, const RoundSlot* slot, const pb::Co
     return slot != nullptr && slot->arrived_incarnation(each.rank) != 0;
   });
   for (const Peer peer : PeersOf(members, contributors))
-    out->push_back({peer, MakeRefuse(0, "a sum of its host was refused", pb::Refuse::again)});
+    out->push_back(RefusalTo(peer, Code::kOk, "a sum of its host was refused", pb::Refuse::again));
 }
 
 }  // namespace tern::protocol

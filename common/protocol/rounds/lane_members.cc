@@ -24,9 +24,8 @@ void LaneMembers::OnMembers(const pb::Members& members) {
 
 LaneMember* LaneMembers::OnHello(Peer from, const pb::Hello& hello, Sends* out) {
   if (FindMember(hello.rank(), hello.incarnation(), true) == nullptr) {
-    out->push_back(
-        {from, MakeRefuse(static_cast<int>(Code::kNotAllowed),
-                          "this incarnation is not (or no longer) a member", pb::Refuse::retry)});
+    out->push_back(RefusalTo(from, Code::kNotAllowed,
+                             "this incarnation is not (or no longer) a member", pb::Refuse::retry));
     return nullptr;
   }
   LaneMember& member = members_[hello.rank()];
@@ -66,15 +65,13 @@ std::optional<uint64_t> RoundToGoBackTo(const pb::Members& members, uint64_t kno
 }
 
 Send RefuseOtherConnection(Peer from) {
-  return {from,
-          MakeRefuse(static_cast<int>(Code::kNotAllowed), "say hello first", pb::Refuse::retry)};
+  return RefusalTo(from, Code::kNotAllowed, "say hello first", pb::Refuse::retry);
 }
 
 void RefuseAllMembers(const LaneMembers& members, const std::string& sentence, Sends* out) {
   for (const LaneMember& member : members) {
     if (member.peer == 0) continue;
-    out->push_back(
-        {member.peer, MakeRefuse(static_cast<int>(Code::kMismatch), sentence, pb::Refuse::leave)});
+    out->push_back(RefusalTo(member.peer, Code::kMismatch, sentence, pb::Refuse::leave));
   }
 }
 

@@ -117,13 +117,17 @@ bool HasContributed(const std::string& contributor_bits, uint32_t rank) {
          (static_cast<unsigned char>(contributor_bits[rank / 8]) >> (rank % 8) & 1) != 0;
 }
 
-Message MakeRefuse(int code, std::string sentence, pb::Refuse::Then then) {
+Message MakeRefusal(Code code, std::string sentence, pb::Refuse::Then then) {
   Message message;
   pb::Refuse* refuse = message.head.mutable_refuse();
   refuse->set_code(static_cast<uint32_t>(code));
   refuse->set_sentence(std::move(sentence));
   refuse->set_then(then);
   return message;
+}
+
+Send RefusalTo(Peer to, Code code, std::string sentence, pb::Refuse::Then then) {
+  return {to, MakeRefusal(code, std::move(sentence), then)};
 }
 
 Status ErrorFromPeer(uint32_t code, const std::string& sentence) {

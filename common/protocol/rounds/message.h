@@ -64,7 +64,9 @@ const pb::Outcome* AsHeldOutcome(const pb::Envelope& head, Kind* kind);
 std::string ContributorBits(const std::vector<bool>& ranks);
 bool HasContributed(const std::string& contributor_bits, uint32_t rank);
 
-Message MakeRefuse(int code, std::string sentence, pb::Refuse::Then then);
+// Code::kOk: nothing is wrong, and the peer only does what `then` says.
+Message MakeRefusal(Code code, std::string sentence, pb::Refuse::Then then);
+Send RefusalTo(Peer to, Code code, std::string sentence, pb::Refuse::Then then);
 
 // Returns the error that a peer's message reports with its fields `code` and `sentence`. The result
 // is never ok. Its code is an error code of Tern (ParseErrorCode); its message is printable and of

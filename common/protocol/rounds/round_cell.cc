@@ -16,10 +16,6 @@ namespace tern::protocol {
 
 namespace {
 
-Send MakeRefusal(Peer to, int code, std::string sentence, pb::Refuse::Then then) {
-  return {to, MakeRefuse(code, std::move(sentence), then)};
-}
-
 // Whether the rank's contribution is in the slot's sum, and its sender is still the member of the
 // rank.
 bool IsPresentContributor(uint32_t rank, const RoundSlot& slot, const LaneMembers& members) {
@@ -135,8 +131,8 @@ RoundSlot* RoundCell::FindOrOpenSlot(Peer from, const pb::Contribution& c, Sends
   const uint64_t round = ExchangeOf(c);
   if (round <= lane_->floor) {  // every member has applied this round
     ++lane_->counters.stale;
-    out->push_back(MakeRefusal(
-        from, static_cast<int>(Code::kNotAllowed),
+    out->push_back(RefusalTo(
+        from, Code::kNotAllowed,
         ToString(spec_.cell, round) + " is stale: the floor is " + std::to_string(lane_->floor),
         pb::Refuse::ignore));
     out->back().message.head.mutable_refuse()->set_floor(lane_->floor);
@@ -148,8 +144,8 @@ RoundSlot* RoundCell::FindOrOpenSlot(Peer from, const pb::Contribution& c, Sends
     if (lane_->IsElastic()) {
       for (const Contributor& each : ContributorsOf(c)) lane_->refused_for_now[each.rank] = true;
     } else {
-      out->push_back(MakeRefusal(from, static_cast<int>(Code::kNotAllowed),
-                                 ToString(spec_.cell, round) + " is early", pb::Refuse::ignore));
+      out->push_back(RefusalTo(from, Code::kNotAllowed, ToString(spec_.cell, round) + " is early",
+                               pb::Refuse::ignore));
     }
     return nullptr;
   }
@@ -213,10 +209,10 @@ bool RoundCell::AddToSlot(Peer from, RoundSlot* slot, const pb::Contribution& c,
     // A part of the payload may be in the sum already, so the slot is dropped. The other workers
     // repeat their contributions.
     slots_.erase(round);
-    out->push_back(MakeRefusal(from, ExitCode(add_status),
-                               ToString(spec_.cell, round) + " of rank " +
-                                   std::to_string(c.rank()) + ": " + add_status.message(),
-                               pb::Refuse::leave));
+    out->push_back(RefusalTo(from, add_status.code(),
+                             ToString(spec_.cell, round) + " of rank " + std::to_string(c.rank()) +
+                                 ": " + add_status.message(),
+                             pb::Refuse::leave));
     return false;
   }
   lane_->counters.counted += contributors.size();

@@ -65,10 +65,10 @@ void RoundCell::RestoreFromOutcome(Peer from, const pb::Outcome& held, const Byt
   if (found == slots_.end() && !MakeRoomFor(round)) return;
   if (Status check_status = CheckHeldOutcome(held.of_round(), payload); !check_status.ok()) {
     ++lane_->counters.bad;
-    out->push_back({from, MakeRefuse(static_cast<int>(Code::kMismatch),
-                                     "the held outcome of " + ToString(spec_.cell, round) +
-                                         " cannot be one: " + check_status.message(),
-                                     pb::Refuse::leave)});
+    out->push_back(RefusalTo(from, Code::kMismatch,
+                             "the held outcome of " + ToString(spec_.cell, round) +
+                                 " cannot be one: " + check_status.message(),
+                             pb::Refuse::leave));
     return;
   }
   RoundSlot& slot = slots_.try_emplace(round, lane_->members.size()).first->second;

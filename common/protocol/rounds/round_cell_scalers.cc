@@ -14,10 +14,6 @@ namespace tern::protocol {
 
 namespace {
 
-Send MakeRefusal(Peer to, int code, std::string sentence, pb::Refuse::Then then) {
-  return {to, MakeRefuse(code, std::move(sentence), then)};
-}
-
 // Whether all contributors to the slot were removed or replaced.
 bool AllContributorsRemoved(const RoundSlot& slot, const LaneMembers& members) {
   for (uint32_t rank = 0; rank < members.size(); ++rank) {
@@ -96,10 +92,9 @@ void RoundCell::SettleScalers(uint64_t round, RoundSlot* slot, Sends* out) {
     for (const uint32_t rank : ranks) {
       const Peer peer = lane_->members[rank].peer;
       if (digest != *right_digest && !is_by_former_process[rank]) {
-        out->push_back(
-            MakeRefusal(peer, static_cast<int>(Code::kMismatch), sentence, pb::Refuse::leave));
+        out->push_back(RefusalTo(peer, Code::kMismatch, sentence, pb::Refuse::leave));
       } else if (restarts) {
-        out->push_back(MakeRefusal(peer, 0, "the sum starts again", pb::Refuse::again));
+        out->push_back(RefusalTo(peer, Code::kOk, "the sum starts again", pb::Refuse::again));
       }
     }
   }

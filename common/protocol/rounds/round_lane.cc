@@ -13,13 +13,6 @@ namespace tern::protocol {
 
 namespace {
 
-constexpr int kMismatch = static_cast<int>(Code::kMismatch);
-constexpr int kNotAllowed = static_cast<int>(Code::kNotAllowed);
-
-Send MakeRefusal(Peer to, int code, std::string sentence, pb::Refuse::Then then) {
-  return {to, MakeRefuse(code, std::move(sentence), then)};
-}
-
 // The newest round whose result the sender has applied, as the contribution says; nullopt if the
 // contribution is not to a round.
 std::optional<uint64_t> AppliedBy(const pb::Contribution& c) {
@@ -198,7 +191,8 @@ void RoundLane::TellRefusedToResend(Sends* out) {
     if (!state_.refused_for_now[rank]) continue;
     state_.refused_for_now[rank] = false;
     const Peer peer = state_.members[rank].peer;
-    if (peer != 0) out->push_back(MakeRefusal(peer, 0, "there is room again", pb::Refuse::again));
+    if (peer != 0)
+      out->push_back(RefusalTo(peer, Code::kOk, "there is room again", pb::Refuse::again));
   }
 }
 
@@ -216,8 +210,8 @@ void RoundLane::OnMessage(Peer from, const Message& message, Sends* out) {
     OnHeldOutcome(from, kind, *held, message.payload, out);
   } else {
     ++state_.counters.bad;
-    out->push_back(MakeRefusal(from, kMismatch, "a message of this type does not belong here",
-                               pb::Refuse::ignore));
+    out->push_back(RefusalTo(from, Code::kMismatch, "a message of this type does not belong here",
+                             pb::Refuse::ignore));
   }
   if (state_.is_open) OnFloorMoved(out);
 }
@@ -229,10 +223,10 @@ void RoundLane::OnContribution(Peer from, Kind kind, const pb::Contribution& c,
                                                  state_.options.safeguards.fence_incarnations);
   if (member == nullptr) {
     ++state_.counters.fenced;
-    out->push_back(MakeRefusal(from, kNotAllowed,
-                               ToString(cell_name, c) + " came from an incarnation of rank " +
-                                   std::to_string(c.rank()) + " that is not a member",
-                               pb::Refuse::ignore));
+    out->push_back(RefusalTo(from, Code::kNotAllowed,
+                             ToString(cell_name, c) + " came from an incarnation of rank " +
+                                 std::to_string(c.rank()) + " that is not a member",
+                             pb::Refuse::ignore));
     return;
   }
   if (!state_.is_open) return;  // The sender has no Welcome yet and will repeat its message.
@@ -244,7 +238,8 @@ void RoundLane::OnContribution(Peer from, Kind kind, const pb::Contribution& c,
   RoundCell* cell = FindCell(cell_name);
   if (const std::string fault = WhatIsWrong(cell, c, payload); !fault.empty()) {
     ++state_.counters.bad;
-    out->push_back(MakeRefusal(from, kMismatch, ToString(cell_name, c) + fault, pb::Refuse::leave));
+    out->push_back(
+        RefusalTo(from, Code::kMismatch, ToString(cell_name, c) + fault, pb::Refuse::leave));
     return;
   }
   if (c.has_pull()) return cell->AnswerPull(from, c, out);
@@ -282,9 +277,9 @@ void RoundLane::OnHeldOutcome(Peer from, Kind kind, const pb::Outcome& held, con
   if (!state_.members.IsPeerOfMember(from) || !state_.is_open || cell == nullptr) return;
   if (held.has_of_round()) return cell->RestoreFromOutcome(from, held, payload, out);
   ++state_.counters.bad;
-  out->push_back(MakeRefusal(from, kMismatch,
-                             "a held outcome is of no round, and this lane has rounds",
-                             pb::Refuse::leave));
+  out->push_back(RefusalTo(from, Code::kMismatch,
+                           "a held outcome is of no round, and this lane has rounds",
+                           pb::Refuse::leave));
 }
 
 size_t RoundLane::LargestNumSlots() const {

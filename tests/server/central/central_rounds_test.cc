@@ -117,6 +117,21 @@ TEST(CentralRounds, DivideByTheNumberOfContributors) {
 
 // Elastic averaging (EASGD): in each round, each worker's weights and the central weights move
 // towards each other by alpha times their difference before the round.
+TEST(CentralRounds, HaveWeightsThatAreNotFiniteAfterASumThatOverflows) {
+  const auto job = MakeCentralJob({"train.algorithm=ssgd", "exchange.codec=fp32"});
+  const protocol::Chunk& chunk = *ChunksOf(*job)[0];
+  const auto chunk_rounds =
+      std::move(*CentralRounds::Make(*job, chunk, InitialWeights(*job), RateOf(*job)));
+  const auto cell = chunk_rounds->DescribeCell(protocol::MakeCellsOfLane(job->plan, 0, 1)[0]);
+  const auto sum = cell.open(1);
+  const std::vector<float> huge_gradient(job->table.total, 2e38f);
+  for (const uint32_t rank : {0, 1})
+    ASSERT_TRUE(sum->Add(rank, EncodePush(*job, chunk, huge_gradient, rank, 1)).ok());
+  sum->Close();
+  EXPECT_EQ(chunk_rounds->round(), 1u);
+  for (const float w : chunk_rounds->central().weights()) ASSERT_TRUE(std::isnan(w));
+}
+
 TEST(CentralRounds, FollowElasticAveraging) {
   const auto job = MakeCentralJob({"train.algorithm=easgd", "train.easgd.alpha=0.1"});
   RoundDrill drill(*job);

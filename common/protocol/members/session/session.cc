@@ -224,7 +224,7 @@ void Session::SetApplied(uint64_t applied) {
   if (state_.has_state()) state_.exchange.SetApplied(applied);
 }
 
-void Session::OnSnapshot(Bytes state, uint64_t applied, Time, SessionActions* out) {
+void Session::OnSnapshot(const Bytes& state, uint64_t applied, SessionActions* out) {
   const CheckInvariantsAtScopeEnd checked(*this);
   fetching_.OnSnapshot(state, applied, out);
 }

@@ -80,7 +80,7 @@ class Session {
   }
   // Call after the action kSnapshot (session_actions.h): `state` is the serialized state of this
   // worker after round `applied`.
-  void OnSnapshot(Bytes state, uint64_t applied, Time now, SessionActions* out);
+  void OnSnapshot(const Bytes& state, uint64_t applied, SessionActions* out);
   // Call after one of the actions kInstall, kResume and kGoBack, when the state after round
   // `applied` is in place.
   void OnInstalled(uint64_t applied, Time now, SessionActions* out);

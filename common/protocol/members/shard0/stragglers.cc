@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
+
+#include "common/base/text.h"
 
 namespace tern::protocol {
 
@@ -14,9 +15,7 @@ constexpr double kSlowFactor = 1.5, kNotSlowFactor = 1.3;
 constexpr Time kLeastBetweenLogs = std::chrono::minutes(1);
 
 std::string MillisecondsText(double seconds) {
-  char text[32];
-  std::snprintf(text, sizeof(text), seconds < 0.01 ? "%.1f ms" : "%.0f ms", 1000 * seconds);
-  return text;
+  return FormatWith(seconds < 0.01 ? "%.1f ms" : "%.0f ms", 1000 * seconds);
 }
 
 }  // namespace

@@ -282,7 +282,8 @@ TEST_F(FollowerTest, EndsWithAnErrorWhateverCodeShard0Says) {
 }
 
 TEST_F(FollowerTest, LeavesWhereShard0RefusesIt) {
-  const ControlActions out = DeliverFromShard0(MakeRefuse(76, "another job", pb::Refuse::leave));
+  const ControlActions out =
+      DeliverFromShard0(MakeRefusal(Code::kMismatch, "another job", pb::Refuse::leave));
   EXPECT_EQ(out.back().status.code(), Code::kMismatch);
   EXPECT_THAT(out.back().status.message(), HasSubstr("another job"));
 }

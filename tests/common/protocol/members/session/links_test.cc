@@ -35,7 +35,8 @@ TEST_F(SessionTest, ReplacesAConnectionOnWhichAMessageWasDamaged) {
   session_->OnDamaged({1, 2}, "a message was damaged on its way", now_, &out);
   EXPECT_EQ(LanesToConnect(out), (std::vector<LaneRef>{{1, 2}}));
   EXPECT_THAT(out[0].text, HasSubstr("server shard 1 (beta:2), lane 2: a message was damaged"));
-  Message refuse = MakeRefuse(77, "a message was damaged on its way", pb::Refuse::reconnect);
+  Message refuse =
+      MakeRefusal(Code::kNotAllowed, "a message was damaged on its way", pb::Refuse::reconnect);
   EXPECT_EQ(LanesToConnect(Deliver({0, 1}, refuse)), (std::vector<LaneRef>{{0, 1}}));
   EXPECT_EQ(LanesToConnect(Deliver({0, 0}, refuse)), (std::vector<LaneRef>{{0, 0}}));
 }
@@ -92,7 +93,7 @@ TEST_F(SessionTest, ConnectsNoDataLaneAgainThatWasProbedBeforeItRejoined) {
   SessionActions out;
   session_->Contribute({Kind::kPush, 0, 0}, {1, 2}, InRound{1, Text("x")}, now_, &out);
   ASSERT_EQ(SentMessages(pb::Envelope::kHello, AdvanceTime(milliseconds(300))).size(), 1u);
-  Deliver({0, 0}, MakeRefuse(77, "given up", pb::Refuse::rejoin));
+  Deliver({0, 0}, MakeRefusal(Code::kNotAllowed, "given up", pb::Refuse::rejoin));
   DeliverWelcome({1, 0}, 81);  // that of shard 0 is late
   for (int i = 0; i < 30; ++i) {
     DeliverEcho({1, 0});

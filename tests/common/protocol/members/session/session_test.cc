@@ -115,7 +115,7 @@ TEST_F(SessionTest, GivesItsStateToOthers) {
   EXPECT_EQ(Count(Deliver({0, 0}, state_want), Type::kSnapshot), 1);
   EXPECT_TRUE(Deliver({0, 0}, state_want).empty());
   SessionActions out;
-  session_->OnSnapshot(Text("abcdef"), 3, now_, &out);
+  session_->OnSnapshot(Text("abcdef"), 3, &out);
   const auto pieces = SentMessages(pb::Envelope::kStatePiece, out);
   ASSERT_EQ(pieces.size(), 1u);
   EXPECT_EQ(View(pieces[0].message.payload), "abcd");
@@ -123,8 +123,8 @@ TEST_F(SessionTest, GivesItsStateToOthers) {
 }
 
 TEST_F(SessionTest, LeavesWhereItIsRefused) {
-  const SessionActions out =
-      Deliver({0, 0}, MakeRefuse(77, "rank 1 is taken by worker 1", pb::Refuse::leave));
+  const SessionActions out = Deliver(
+      {0, 0}, MakeRefusal(Code::kNotAllowed, "rank 1 is taken by worker 1", pb::Refuse::leave));
   EXPECT_EQ(EndStatusOf(out).code(), Code::kNotAllowed);
   EXPECT_THAT(EndStatusOf(out).message(), HasSubstr("server shard 0: rank 1 is taken"));
   const auto byes = SentMessages(pb::Envelope::kBye, out);
@@ -166,7 +166,7 @@ TEST_F(SessionTest, EndsWithAnotherCodeIfARestartedShardRefusesItsKeys) {
 
 TEST_F(SessionTest, SaysHelloAgainWhereItIsAskedTo) {
   JoinJob();
-  Deliver({1, 2}, MakeRefuse(77, "not yet", pb::Refuse::retry));
+  Deliver({1, 2}, MakeRefusal(Code::kNotAllowed, "not yet", pb::Refuse::retry));
   const auto hellos = SentMessages(pb::Envelope::kHello, AdvanceTime(milliseconds(100)));
   ASSERT_EQ(hellos.size(), 1u);
   EXPECT_EQ(hellos[0].lane, (LaneRef{1, 2}));
@@ -175,7 +175,8 @@ TEST_F(SessionTest, SaysHelloAgainWhereItIsAskedTo) {
 TEST_F(SessionTest, RejoinsAsANewIncarnationWithWhatItHas) {
   JoinJob();
   session_->SetApplied(4);
-  const SessionActions out = Deliver({0, 0}, MakeRefuse(77, "given up", pb::Refuse::rejoin));
+  const SessionActions out =
+      Deliver({0, 0}, MakeRefusal(Code::kNotAllowed, "given up", pb::Refuse::rejoin));
   const auto hellos = SentMessages(pb::Envelope::kHello, out);
   ASSERT_EQ(hellos.size(), 2u);
   EXPECT_NE(hellos[0].message.head.hello().incarnation(), 11u);
@@ -386,7 +387,7 @@ TEST_F(SessionTest, EndsWithAnErrorWhateverCodeAnAbortHas) {
     EXPECT_EQ(session_->phase(), Phase::kEnded);
   }
   MakeSession();
-  EXPECT_EQ(EndStatusOf(Deliver({0, 0}, MakeRefuse(0, "go", pb::Refuse::leave))).code(),
+  EXPECT_EQ(EndStatusOf(Deliver({0, 0}, MakeRefusal(Code::kOk, "go", pb::Refuse::leave))).code(),
             Code::kInternal);
 }
 
