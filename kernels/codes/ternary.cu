@@ -29,7 +29,7 @@ constexpr uint32_t kThreads = 128;
 constexpr uint32_t kWarps = kThreads / 32;
 // Thread blocks per multiprocessor. With more, threads have too few registers to load
 // two runs before they compute.
-constexpr uint32_t kResidentBlocks = 7;
+[[maybe_unused]] constexpr uint32_t kResidentBlocks = 7;
 constexpr uint32_t kTileMaskBytes = kTile / 8;       // bytes of a tile's mask
 constexpr uint32_t kTileWords = kTileMaskBytes / 4;  // words of a tile's mask
 
