@@ -52,7 +52,8 @@ double RatioToFp32(uint64_t parameters, uint64_t rounds, uint64_t bytes);
 size_t CountPresent(const std::vector<WorkerStatus>& workers);
 
 // What a worker has done since it reported `before`; all that it has done if `before` is of an
-// earlier process. Has the sums of Totals and the loss.
+// earlier process. Differences are the rounds, samples, seconds and traffic; other fields are those
+// of `now`.
 pb::Counters CountersSince(const pb::Counters& before, const pb::Counters& now);
 
 }  // namespace tern::setup

@@ -1,3 +1,4 @@
+// Writes what a command makes to the place that its user names.
 #pragma once
 
 #include <string>

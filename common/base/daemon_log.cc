@@ -24,7 +24,6 @@ namespace {
 
 Mutex logging_mutex;
 bool is_initialized TERN_GUARDED_BY(logging_mutex) = false;
-std::string log_file TERN_GUARDED_BY(logging_mutex);
 
 // How long a process that ends by a FATAL line may take to print its stack: stderr may take none.
 constexpr unsigned kStackSeconds = 2;
@@ -115,14 +114,9 @@ class LineWriter : public google::LogSink {
   bool is_in_line_ = false;  // The file ends with a part of a line.
 };
 
-struct OpenLog {
-  std::string path;
-  int fd = -1;
-};
-
-// Opens the file `path` and locks it until the process ends. If another process has locked it, a
-// second process of the same rank for example, sets fd to -1.
-Result<OpenLog> TryOpenLog(const std::string& path) {
+// Opens the file `path` and locks it until the process ends; its descriptor, or -1 if another
+// process, a second one of the same rank for example, has locked it.
+Result<int> TryOpenLog(const std::string& path) {
   const Result<int> fd = OpenForAppending(path);
   if (!fd.ok()) {
     return Status(Code::kCannotWrite, Cat("the log: ", fd.status().message(),
@@ -133,20 +127,20 @@ Result<OpenLog> TryOpenLog(const std::string& path) {
   lock.l_whence = SEEK_SET;
   const bool is_locked_by_other =
       fcntl(*fd, F_SETLK, &lock) != 0 && (errno == EAGAIN || errno == EACCES);
-  if (!is_locked_by_other) return OpenLog{path, *fd};
+  if (!is_locked_by_other) return *fd;
   close(*fd);
-  return OpenLog{path, -1};
+  return -1;
 }
 
-Result<OpenLog> OpenLogIn(const std::string& log_dir, const std::string& stem) {
+Result<int> OpenLogIn(const std::string& log_dir, const std::string& stem) {
   const std::string path = (std::filesystem::path(log_dir) / stem).string();
   if (const std::error_code error = Disk().CreateFolders(log_dir)) {
     return Status(Code::kCannotWrite, Cat("cannot write the log ", path, ".log: ", error.message(),
                                           "; give a directory that this user may write to"));
   }
-  Result<OpenLog> log = TryOpenLog(path + ".log");
-  if (log.ok() && log->fd < 0) log = TryOpenLog(Cat(path, ".", getpid(), ".log"));
-  return log;
+  Result<int> fd = TryOpenLog(path + ".log");
+  if (fd.ok() && *fd < 0) fd = TryOpenLog(Cat(path, ".", getpid(), ".log"));
+  return fd;
 }
 
 }  // namespace
@@ -155,12 +149,12 @@ Status InitLogging(const LogOptions& options) {
   const MutexLock lock(logging_mutex);
   if (is_initialized) return Status(Code::kInternal, "logging was set up twice in one process");
   const std::string role_and_rank = Cat(options.role, ".", options.rank);
-  OpenLog log;
+  int fd = -1;
   if (!options.log_dir.empty()) {
-    Result<OpenLog> opened_log =
+    const Result<int> log_fd =
         OpenLogIn(options.log_dir, Cat(options.program, ".", role_and_rank, ".", HostName()));
-    if (!opened_log.ok()) return opened_log.status();
-    log = std::move(*opened_log);
+    if (!log_fd.ok()) return log_fd.status();
+    fd = *log_fd;
   }
   // Static, because glog keeps the pointer.
   static const std::string kept_program_name = options.program;
@@ -173,11 +167,10 @@ Status InitLogging(const LogOptions& options) {
     google::SetLogDestination(severity, "");  // glog opens no file.
     google::SetLogSymlink(severity, "");
   }
-  google::AddLogSink(new LineWriter(options, log.fd));  // Never removed.
+  google::AddLogSink(new LineWriter(options, fd));  // Never removed.
   SetLogSink(&LogThroughGlog);
   SetVerbosity(FLAGS_v);
   is_initialized = true;
-  log_file = log.path;
   LogInfo(Cat(options.program, " ", role_and_rank, " starts as process ", getpid()), Print::kNo);
   return Ok();
 }
@@ -185,11 +178,6 @@ Status InitLogging(const LogOptions& options) {
 bool LoggingIsInitialized() {
   const MutexLock lock(logging_mutex);
   return is_initialized;
-}
-
-std::string LogFile() {
-  const MutexLock lock(logging_mutex);
-  return log_file;
 }
 
 }  // namespace tern

@@ -42,7 +42,4 @@ struct LogOptions {
 Status InitLogging(const LogOptions& options);
 bool LoggingIsInitialized();
 
-// Returns the path of the log file; empty if there is none.
-std::string LogFile();
-
 }  // namespace tern

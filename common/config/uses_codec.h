@@ -1,3 +1,4 @@
+// Tells which codecs a job uses, for what.
 #pragma once
 
 #include <functional>

@@ -15,7 +15,7 @@ namespace tern::server {
 // A value that is not known (yet) is unset. Rates and shares are of the last ten seconds.
 struct WorkerRow {
   uint32_t rank = 0;
-  std::string state = "absent";  // WorkerState in observation.h
+  std::string state = "absent";  // one of the words in observation.h
   std::string host;              // as the worker calls it: printable ASCII, but untrusted
   uint32_t pid = 0;
   std::optional<double> silent_s;  // since its newest message

@@ -183,15 +183,4 @@ Result<CodecSpeed> Profile::SpeedOf(const std::string& codec) const {
                                     Join(known_codecs), "; measure again with --codecs"));
 }
 
-std::vector<std::string> CodecsOf(const protocol::ExchangePlan& plan) {
-  std::vector<std::string> names;
-  const auto add_name = [&](const codec::Codec& codec) {
-    if (std::find(names.begin(), names.end(), codec.name()) == names.end())
-      names.emplace_back(codec.name());
-  };
-  for (const codec::Codec* codec : plan.codec_of) add_name(*codec);
-  if (plan.is_central) add_name(*plan.pull_codec);
-  return names;
-}
-
 }  // namespace tern::tools

@@ -54,7 +54,4 @@ struct Profile {
   Result<CodecSpeed> SpeedOf(const std::string& codec) const;
 };
 
-// The names of the codecs that an exchange plan uses, each once.
-std::vector<std::string> CodecsOf(const protocol::ExchangePlan& plan);
-
 }  // namespace tern::tools
