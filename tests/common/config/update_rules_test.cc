@@ -1,4 +1,4 @@
-// Tests of the rules about keys of an update of the weights: Lookahead, and the rates of tensors.
+// Tests of the rules about keys of an update of the weights: Lookahead, rates of tensors, EASGD.
 #include <gmock/gmock.h>
 
 #include <string>
@@ -71,6 +71,15 @@ TEST(RateRules, MayEndWhereWorkersHoldTheWeights) {
   EXPECT_THAT(FaultsOfUpdate({"train.algorithm=odsgd", rules}),
               ElementsAre(HasSubstr("train.schedule.rules[1].until_step: saw 5 with algorithm: "
                                     "odsgd; allowed: nothing")));
+}
+
+// With workers.max, EASGD may have more workers than workers.count.
+TEST(UpdateRules, LimitEasgdAlphaByTheMostWorkers) {
+  EXPECT_THAT(FaultsOf(SmallJobWith("  count: 2\n", "  count: 2\n  max: 8\n",
+                                    "  algorithm: easgd\n  easgd: {alpha: 0.2}\n"
+                                    "exchange: {codec: fp32}\nfaults: {on_worker_loss: shrink}\n")),
+              ElementsAre(HasSubstr("train.easgd.alpha: saw 0.2; allowed: less than 1 / "
+                                    "workers.max (8)")));
 }
 
 }  // namespace
