@@ -5,6 +5,7 @@
 # TERN_BUILD_DIR=build/cpu uses the programs of that build instead of building them.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+umask 022  # Others than the maker use what this makes.
 
 to=$(realpath -m "${1:-out/tern.oci.tar}")
 command -v buildah >/dev/null || { echo 'image: buildah is missing; install it (apt-get install buildah)' >&2; exit 69; }

@@ -6,6 +6,7 @@
 # There: sh FILE [FOLDER] makes FOLDER (tern). Programs have no symbols. Fails if the file is larger than 30 MB.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+umask 022  # Others than the maker use what this makes.
 
 max_bytes=30000000
 if [ "${1:-}" = --one ]; then

@@ -7,6 +7,7 @@
 # scripts/gpu_check.sh needs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+umask 022  # Others than the maker use what this makes.
 
 to=$(realpath -m "${1:-out/tern}")
 if [ -e "$to" ] && [ ! -e "$to/bin/tern_worker" ]; then
