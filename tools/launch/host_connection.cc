@@ -56,11 +56,12 @@ ProcessSpec SpecOfSsh(const Ssh& ssh, const std::string& host, bool appends_log)
   spec.program = ssh.command.front();
   spec.arguments.assign(ssh.command.begin() + 1, ssh.command.end());
   if (ssh.is_srun) {
-    // One process on that node, beside others of the allocation. The address at which ssh reached
-    // the login node is not that of this node (ReachedAddress).
-    spec.arguments.insert(spec.arguments.end(), {"--overlap", "--nodes=1", "--ntasks=1",
-                                                 "--unbuffered", "--export=ALL,SSH_CONNECTION=",
-                                                 "--nodelist=" + host, ssh.tern, "launch_host"});
+    // One process on that node, beside others of the allocation.
+    spec.arguments.insert(spec.arguments.end(),
+                          {"--overlap", "--nodes=1", "--ntasks=1", "--unbuffered", "--export=ALL",
+                           "--nodelist=" + host, ssh.tern, "launch_host"});
+    // The address at which ssh reached the login node is not that of this node (ReachedAddress).
+    spec.set_environment.push_back("SSH_CONNECTION=");
   } else {
     AddSshArguments(ssh, host, &spec.arguments);
   }
