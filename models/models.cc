@@ -51,7 +51,9 @@ std::string KnownNames() {
   return known_names;
 }
 
-Status CheckArguments(const pb::Model& model, const Builder& builder) {
+// `taker`: the network's name in an error.
+Status CheckArguments(const pb::Model& model, const std::string& taker,
+                      unsigned optional_arguments) {
   const struct {
     const char* name;
     bool is_given;
@@ -62,8 +64,8 @@ Status CheckArguments(const pb::Model& model, const Builder& builder) {
       {"dropout", model.has_dropout(), kDropout},
       {"width_multiplier", model.width_multiplier() != 1, kWidth}};
   for (const auto& argument : arguments) {
-    if (!argument.is_given || (builder.optional_arguments & argument.bit) != 0) continue;
-    return BadModel(std::string("model.") + argument.name + ": " + builder.name +
+    if (!argument.is_given || (optional_arguments & argument.bit) != 0) continue;
+    return BadModel(std::string("model.") + argument.name + ": " + taker +
                     " does not take this argument; leave it out");
   }
   return Ok();
@@ -73,7 +75,7 @@ Result<pb::NetDef> BuildByName(const BuildRequest& request) {
   const pb::Model& model = request.model;
   for (const Builder& builder : kBuilders) {
     if (model.name() != builder.name) continue;
-    TERN_RETURN_IF_ERROR(CheckArguments(model, builder));
+    TERN_RETURN_IF_ERROR(CheckArguments(model, builder.name, builder.optional_arguments));
     return builder.build(request);
   }
   return BadModel("model.name: \"" + model.name().substr(0, kMaxLayerName) +
@@ -119,6 +121,7 @@ Result<pb::NetDef> BuildNet(const pb::Model& model, const pb::ImageShape& input,
   }
   pb::NetDef net = model.net();
   if (model.has_net()) {
+    TERN_RETURN_IF_ERROR(CheckArguments(model, "model.net", kNoArguments));
     TERN_RETURN_IF_ERROR(CheckAgainstData(net, input, classes));
   } else {
     Result<pb::NetDef> built_net = BuildByName({model, input, classes});

@@ -190,7 +190,7 @@ void DataLane::OnMessage(protocol::Peer from, const protocol::Message& message,
       has_lost_disk_ = !central_lane_->OnHeldOutcome().ok();
     return;
   }
-  const Status hello_status = protocol::CheckHello(message.head.hello(), setup_.hello);
+  const Status hello_status = protocol::CheckWorkersHello(message.head.hello(), setup_.hello);
   if (!hello_status.ok()) {
     sends->push_back(
         protocol::RefusalTo(from, hello_status.code(), hello_status.message(), pb::Refuse::leave));

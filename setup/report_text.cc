@@ -84,12 +84,12 @@ void AddJobRows(const JsonFields& fields, TableRows* rows) {
   if (const std::string lost = fields.ListText("lost"); !lost.empty())
     workers = fields.CountText("present") + " of " + workers + " (without worker " + lost + ")";
   rows->emplace_back("servers, workers", fields.CountText("servers") + ", " + workers);
-  std::string rounds = fields.CountText("rounds");
+  std::string steps = fields.CountText("rounds");
   if (fields.Integer("steps") > fields.Integer("rounds"))
-    rounds += " of " + fields.CountText("steps");
+    steps += " of " + fields.CountText("steps");
   if (fields.Integer("from_step") > 0)
-    rounds += " (last went on from step " + fields.CountText("from_step") + ")";
-  rows->emplace_back("rounds", rounds);
+    steps += " (last went on from step " + fields.CountText("from_step") + ")";
+  rows->emplace_back("steps", steps);
   if (fields.Integer("failed_checkpoints") > 0) {
     rows->emplace_back("checkpoints",
                        fields.CountText("failed_checkpoints") +

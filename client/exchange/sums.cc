@@ -24,6 +24,11 @@ void UseFloats(std::span<const uint8_t> bytes, const codec::Codec::BlockVisitor&
   }
 }
 
+Status WithAdvice(const Status& decode_status) {
+  if (decode_status.code() != Code::kDiverged) return decode_status;
+  return Status(Code::kDiverged, decode_status.message() + "; lower the learning rate");
+}
+
 }  // namespace
 
 void Sums::Store(const Answer& answer) {
@@ -158,7 +163,8 @@ Status Sums::Decode(uint64_t round, uint32_t bucket, const UseValues& use) const
   const std::vector<float> scalers = ScalersOf(round, bucket);
   for (const protocol::Chunk& chunk : setup_.plan.buckets[bucket].chunks) {
     Status decode_status = DecodeChunk(chunk, scalers, bucket_answers.chunks[chunk.index], use);
-    if (!decode_status.ok()) return decode_status.Within(Cat("the answer of round ", round));
+    if (!decode_status.ok())
+      return WithAdvice(decode_status.Within(Cat("the answer of round ", round)));
   }
   return Ok();
 }
@@ -177,7 +183,8 @@ Status Sums::InstallWeights(uint64_t round, float* w) const {
             for (size_t i = 0; i < values.size(); ++i)
               target[i] = is_change ? target[i] + values[i] : values[i];
           });
-      if (!decode_status.ok()) return decode_status.Within(Cat("the weights of exchange ", round));
+      if (!decode_status.ok())
+        return WithAdvice(decode_status.Within(Cat("the weights of exchange ", round)));
     }
   }
   return Ok();
@@ -263,10 +270,11 @@ Status Sums::DecodeChunk(const protocol::Chunk& chunk, const std::vector<float>&
     Result<size_t> sum_bytes = segment.count * sizeof(float);
     if (answer.is_uncoded) {
       UseFloats(unread.first(*sum_bytes), use_block);
-    } else if (plan.is_central) {
+    } else if (plan.is_central && !plan.pull_codec->SingleCodeIsSum()) {
       sum_bytes = plan.pull_codec->DecodeSingleCodeInBlocks(unread, segment, use_block);
     } else {
-      const codec::Codec& codec = *plan.codec_of[segment.tensor];
+      const codec::Codec& codec =
+          plan.is_central ? *plan.pull_codec : *plan.codec_of[segment.tensor];
       sum_bytes = codec.SumSize(unread, segment, encoded_sum->contributors);
       if (sum_bytes.ok())
         TERN_RETURN_IF_ERROR(codec.DecodeInBlocks(unread.first(*sum_bytes), segment,

@@ -7,6 +7,7 @@
 
 #include "client/train/results.h"
 #include "common/algorithm/facts.h"
+#include "common/algorithm/rules.h"
 #include "common/base/failpoint.h"
 #include "common/base/logging.h"
 #include "common/base/text.h"
@@ -101,6 +102,11 @@ Status Trainer::MakeAlgorithm() {
   auto algorithm = client::MakeAlgorithm(deps_.setup.job.train().algorithm(), context_);
   if (!algorithm.ok()) return algorithm.status();
   algorithm_ = std::move(*algorithm);
+  const std::string warning =
+      algorithm::WarningOfAlgorithm(deps_.setup.job, context_.steps_per_epoch);
+  // Else every daemon has logged it as a warning of the job.
+  if (!warning.empty() && algorithm::WarningOfAlgorithm(deps_.setup.job).empty())
+    LOG(WARNING) << warning;
   return Ok();
 }
 
@@ -166,16 +172,7 @@ Status Trainer::TrainSteps() {
     // The steps whose losses the job's end reports are the same with and without rounds.
     if (!has_rounds_ && steps_done_ < deps_.steps && figures_.IsDue(steps_done_))
       gradient_.TakeLosses();
-    const bool has_new_push = algorithm_->last_pushed_round() > compared_round_;
-    if (has_rounds_ && has_new_push && figures_.IsDue(steps_done_)) {
-      const TraceSpan span("compare, evaluate", {.step = steps_done_});
-      TERN_RETURN_IF_ERROR(Drain(/*is_at_end=*/false));
-      TERN_RETURN_IF_ERROR(ExchangeFigures(protocol::kCompare, figures_.MakeComparisonFigures()));
-      if (figures_.EvaluationIsDue(steps_done_)) {
-        TERN_RETURN_IF_ERROR(ExchangeFigures(protocol::kEvaluate, figures_.Evaluate(false)));
-        TERN_RETURN_IF_ERROR(figures_.evaluation_status());
-      }
-    }
+    if (has_rounds_ && figures_.IsDue(steps_done_)) TERN_RETURN_IF_ERROR(ExchangeDueFigures());
     TERN_RETURN_IF_ERROR(HandleArrivedEvents());
     if (leave_status_.has_value()) return *leave_status_;
     SetFailpointStep(steps_done_ + 1);
@@ -201,15 +198,33 @@ Status Trainer::TrainSteps() {
   }
 }
 
-Status Trainer::Drain(bool is_at_end) {
-  TimeScope time(deps_.progress.train_time);
-  return is_at_end ? algorithm_->DrainAtEnd(steps_done_) : algorithm_->Drain();
+Status Trainer::ExchangeDueFigures() {
+  // A round of local steps may have several steps with figures due: each kind is exchanged once.
+  const uint64_t pushed_round = algorithm_->last_pushed_round();
+  const bool compares = pushed_round > compared_round_;
+  const bool evaluates = figures_.EvaluationIsDue(steps_done_) && pushed_round > evaluated_round_;
+  if (!compares && !evaluates) return Ok();
+  const TraceSpan span("compare, evaluate", {.step = steps_done_});
+  {
+    TimeScope time(deps_.progress.train_time);
+    TERN_RETURN_IF_ERROR(algorithm_->Drain());
+  }
+  if (compares)
+    TERN_RETURN_IF_ERROR(ExchangeFigures(protocol::kCompare, figures_.MakeComparisonFigures()));
+  if (!evaluates) return Ok();
+  TERN_RETURN_IF_ERROR(ExchangeFigures(protocol::kEvaluate, figures_.Evaluate(false)));
+  return figures_.evaluation_status();
 }
 
 Status Trainer::EndTogether() {
   // With rounds, the workers exchange figures (metrics) about the last weights. Without rounds,
   // they do so after all workers have sent their last pushes.
-  TERN_RETURN_IF_ERROR(has_rounds_ ? Drain(/*is_at_end=*/true) : algorithm_->Leave());
+  if (has_rounds_) {
+    TimeScope time(deps_.progress.train_time);
+    TERN_RETURN_IF_ERROR(algorithm_->DrainAtEnd(steps_done_));
+  } else {
+    TERN_RETURN_IF_ERROR(algorithm_->Leave());
+  }
   TERN_RETURN_IF_ERROR(ExchangeFigures(protocol::kCompare, figures_.MakeComparisonFigures()));
   if (!has_rounds_) TERN_RETURN_IF_ERROR(algorithm_->Drain());
   TERN_RETURN_IF_ERROR(ExchangeFigures(protocol::kEvaluate, figures_.Evaluate(true)));
@@ -350,7 +365,7 @@ void Trainer::StopAsRecorded(bool was_evaluated) {
 
 Status Trainer::ExchangeFigures(uint32_t purpose, const Result<pb::Figures>& own_figures) {
   if (!own_figures.ok()) return own_figures.status();
-  compared_round_ = algorithm_->applied();
+  (purpose == protocol::kCompare ? compared_round_ : evaluated_round_) = algorithm_->applied();
   has_figures_answer_ = false;
   const uint64_t round = has_rounds_ ? algorithm_->applied() + 1 : 1;
   deps_.port.Contribute({protocol::Kind::kFigures, 0, purpose},

@@ -98,8 +98,6 @@ class Trainer {
   Status TrainSteps();
   // Waits for open exchanges, and exchanges the last figures (metrics) with all workers.
   Status EndTogether();
-  // Calls Algorithm::Drain, or DrainAtEnd after the last step. Its time counts as training time.
-  Status Drain(bool is_at_end);
   // Handles events until `is_done` returns true, or returns the error that ends the worker.
   Status WaitUntil(const std::function<bool()>& is_done);
   // The phase `serving`: sends State, because a worker that was lost near the end may still need
@@ -125,6 +123,8 @@ class Trainer {
   // Sends this worker's figures and waits for the answer. Returns the error of `own_figures`, if it
   // is one. `purpose`: protocol::FiguresPurpose.
   Status ExchangeFigures(uint32_t purpose, const Result<pb::Figures>& own_figures);
+  // Exchanges those figures that are due after this step.
+  Status ExchangeDueFigures();
 
   Dependencies deps_;
   update::Schedule schedule_;
@@ -151,7 +151,8 @@ class Trainer {
   uint64_t run_ = 0;  // the random number that identifies this run of the job
   uint64_t steps_done_ = 0;
   uint64_t checkpoint_step_ = 0;  // the number of steps when a checkpoint was last due
-  uint64_t compared_round_ = 0;   // the newest applied round when figures were last exchanged
+  uint64_t compared_round_ = 0;   // the newest applied round when replicas were last compared
+  uint64_t evaluated_round_ = 0;  // and when the weights were last evaluated
   bool has_figures_answer_ = false;
   GlobalBatch global_batch_{deps_.setup.job};
   // Whether the last weights were evaluated, which counts even if they cannot be written.

@@ -157,7 +157,7 @@ Status Trainer::Restart() {
   TERN_RETURN_IF_ERROR(MakeAlgorithm());
   stop_after_ = save_after_ = requested_step_ = 0;
   last_step_ = max_step_;
-  compared_round_ = 0;
+  compared_round_ = evaluated_round_ = 0;
   end_checkpoint_status_ = Ok();
   loaded_checkpoint_.reset();
   const std::optional<pb::Checkpoint> others_resume = OthersResumeOf(event);

@@ -2,6 +2,9 @@
 // after its algorithm; dcasgd.cc has those of two.
 #include "common/algorithm/rules.h"
 
+#include "common/algorithm/facts.h"
+#include "common/base/text.h"
+
 namespace tern::algorithm {
 
 void CheckOdsgd(const pb::Job& job, RuleReporter* reporter);
@@ -35,6 +38,18 @@ const AlgorithmRules kRules[] = {
     {"pqasgd", CheckPqasgd},
 };
 
+// Where the exchange takes place in the step after a period, a job that is no longer has none.
+std::string WarningOfLongPeriod(const pb::Job& job, uint64_t steps_per_epoch) {
+  const Facts facts = FactsOf(job);
+  const pb::Train& train = job.train();
+  const double steps = train.has_epochs() ? train.epochs() * static_cast<double>(steps_per_epoch)
+                                          : static_cast<double>(train.steps());
+  if (!facts.exchanges_in_next_step || steps == 0 || steps > static_cast<double>(facts.period))
+    return "";
+  return Cat("workers with ", train.algorithm(), " exchange weights every ", facts.period,
+             " steps, and the job has ", steps, ": the result is the first weights");
+}
+
 }  // namespace
 
 void FillOwnDefaults(pb::Job* job) {
@@ -48,7 +63,7 @@ std::string WarningOfAlgorithm(const pb::Job& job, uint64_t steps_per_epoch) {
     if (job.train().algorithm() == rules.algorithm && rules.warn != nullptr)
       return rules.warn(job, steps_per_epoch);
   }
-  return "";
+  return WarningOfLongPeriod(job, steps_per_epoch);
 }
 
 void DropWarmup(pb::Job* job) {

@@ -82,6 +82,12 @@ Status CheckOutputFolder(const std::string& output_dir) {
 std::string WarningOfOpenFolder(const std::string& folder) {
   struct stat folder_info = {};
   if (stat(folder.c_str(), &folder_info) != 0) return "";
+  if (folder_info.st_uid != geteuid() && folder_info.st_uid != 0) {
+    return Cat("the folder ", folder, " belongs to another user (with the number ",
+               folder_info.st_uid, ", not ", geteuid(),
+               "), who may change the checkpoints and results of this job; name a folder of your "
+               "own in output_dir");
+  }
   const mode_t mode = folder_info.st_mode & 07777;
   if ((mode & 0022) == 0) return "";
   char mode_text[8];

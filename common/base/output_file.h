@@ -26,7 +26,8 @@ Status CheckIsNoLink(const std::string& folder);
 // kCannotWrite if one of the folders that a job expects in `output_dir` ("logs", "checkpoints" and
 // what is in it, "events" and what is in it) is a symbolic link. `output_dir` itself may be one.
 Status CheckOutputFolder(const std::string& output_dir);
-// Returns a sentence if users other than the owner of the folder may write to it; else "".
+// Returns a sentence if users other than that of this process, and root, may write to the folder;
+// else "".
 std::string WarningOfOpenFolder(const std::string& folder);
 
 }  // namespace tern

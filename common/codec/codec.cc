@@ -6,6 +6,16 @@
 
 namespace tern::codec {
 
+namespace {
+
+// A sum with values that are not finite has overflowed; a single code with such values is invalid.
+Status AsStatusOfCode(const Status& sum_status) {
+  return sum_status.code() == Code::kDiverged ? Status(Code::kMismatch, sum_status.message())
+                                              : sum_status;
+}
+
+}  // namespace
+
 void Memory::UpdateSparse(uint64_t begin, std::span<const float> v,
                           std::span<const uint32_t> positions) {
   std::vector<float> sent(v.size());
@@ -38,7 +48,8 @@ Result<size_t> Codec::DecodeSingleCode(std::span<const uint8_t> code, const Segm
   }
   const std::span<const uint8_t> coded_sum_bytes =
       SingleCodeIsSum() ? code.first(code_size) : std::span<const uint8_t>(coded_sum);
-  TERN_RETURN_IF_ERROR(Decode(coded_sum_bytes, segment, 1, 0, 0, segment.count, values));
+  TERN_RETURN_IF_ERROR(
+      AsStatusOfCode(Decode(coded_sum_bytes, segment, 1, 0, 0, segment.count, values)));
   return code_size;
 }
 
@@ -48,7 +59,8 @@ Result<size_t> Codec::DecodeSingleCodeInBlocks(std::span<const uint8_t> code,
   if (SingleCodeIsSum()) {
     Result<size_t> code_size = SumSize(code, segment, 1);
     if (code_size.ok())
-      TERN_RETURN_IF_ERROR(DecodeInBlocks(code.first(*code_size), segment, 1, 0, use));
+      TERN_RETURN_IF_ERROR(
+          AsStatusOfCode(DecodeInBlocks(code.first(*code_size), segment, 1, 0, use)));
     return code_size;
   }
   std::vector<float> values(segment.count);

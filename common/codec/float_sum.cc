@@ -38,6 +38,14 @@ Status CheckFinite(std::span<const float> values, uint64_t first_index) {
                     std::to_string(*bad_value) + ", expected a finite number");
 }
 
+Status CheckSumIsFinite(std::string_view codec, std::span<const float> values,
+                        uint64_t first_index) {
+  const Status status = CheckFinite(values, first_index);
+  return status.ok()
+             ? Ok()
+             : Status(Code::kDiverged, status.message()).Within(std::string(codec) + " sum");
+}
+
 Status CheckSumAndRange(std::string_view codec, std::span<const uint8_t> sum, size_t expected_size,
                         uint64_t count, uint64_t first, uint64_t n) {
   if (first > count || n > count - first) {
@@ -56,7 +64,7 @@ Status DecodeFloatMean(std::string_view codec, std::span<const uint8_t> sum, uin
   TERN_RETURN_IF_ERROR(CheckSumAndRange(codec, sum, 4 * count, count, first, n));
   const std::span<float> values(mean, n);
   ReadFloats(sum.subspan(4 * first), values);
-  return CheckFinite(values, first).Within(std::string(codec) + " sum");
+  return CheckSumIsFinite(codec, values, first);
 }
 
 RankOrderedSum::RankOrderedSum(uint64_t count, int workers)

@@ -20,6 +20,10 @@ void ReadFloats(std::span<const uint8_t> bytes, std::span<float> values);
 // calls values[0] element `first_index`.
 Status CheckFinite(std::span<const float> values, uint64_t first_index);
 
+// CheckFinite for the values of a sum, which servers make from finite ones: kDiverged.
+Status CheckSumIsFinite(std::string_view codec, std::span<const float> values,
+                        uint64_t first_index);
+
 // Implements Codec::Decode for codecs whose coded sum is the mean, `count` floats. Sets mean[0, n)
 // to elements [first, first + n) of that mean. `codec` is the name of the codec, for messages.
 Status DecodeFloatMean(std::string_view codec, std::span<const uint8_t> sum, uint64_t count,

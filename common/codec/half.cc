@@ -117,7 +117,7 @@ class Half : public Codec {
                  [&](uint64_t block_first, std::span<const float> values) {
                    std::copy(values.begin(), values.end(), mean + block_first);
                  });
-    return CheckFinite({mean, n}, first).Within(std::string(format_.name) + " sum");
+    return CheckSumIsFinite(format_.name, {mean, n}, first);
   }
 
  private:

@@ -95,6 +95,29 @@ class IgnoredKeys {
     }
   }
 
+  // Finds the keys of a built-in model that the job's own network says itself.
+  void FindKeysOfModel(const pb::Model& model) {
+    for (const char* name : {"input_channels", "input_height", "input_width"}) {
+      if (model.net().has_input())
+        WarnUnlessDefault("model", name, model, "model.net.input says it");
+    }
+    if (model.net().has_classes())
+      WarnUnlessDefault("model", "classes", model, "model.net.classes says it");
+  }
+
+  // Finds a crop of the whole image, which is the same at all positions.
+  void FindKeysOfCrops(const pb::Augmentation& augmentation) {
+    const bool crops_a_part = augmentation.has_height() || augmentation.has_width();
+    if (crops_a_part || augmentation.random_crop() == (augmentation.pad() > 0)) return;
+    if (augmentation.random_crop()) {
+      Warn("data.augmentation.random_crop",
+           "the crop is the whole image; set pad, or height and width");
+    } else {
+      Warn("data.augmentation.pad",
+           "the crop in the middle leaves it out again; set random_crop: true");
+    }
+  }
+
   // Finds a warm-up that is not shorter than the job. A number of epochs is not compared.
   void FindLongWarmup(const pb::Train& train) {
     const uint64_t warmup_steps = train.schedule().warmup_steps();
@@ -155,6 +178,8 @@ std::vector<std::string> WarningsOfIgnoredKeys(const pb::Job& written_job,
   keys.FindKeysOfPushes(complete_job.exchange());
   keys.FindKeysOfScalers(written_job, complete_job);
   keys.FindKeysOfAlgorithms(written_job, complete_job);
+  keys.FindKeysOfModel(written_job.model());
+  keys.FindKeysOfCrops(complete_job.data().augmentation());
   keys.FindLongWarmup(complete_job.train());
   return keys.TakeWarnings();
 }

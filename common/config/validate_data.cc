@@ -30,8 +30,8 @@ class DataChecker : private CrossKeyChecker {
 
  private:
   uint32_t NumChannels() const {
-    return job_.model().has_net() ? job_.model().net().input().channels()
-                                  : job_.model().input_channels();
+    return job_.model().net().has_input() ? job_.model().net().input().channels()
+                                          : job_.model().input_channels();
   }
 
   void CheckMean() {

@@ -60,12 +60,12 @@ Status AddStatistics(const pb::TensorTable& tensors, std::set<std::string>* name
     statistic.count = tensor.shape_size() == 1 ? tensor.shape(0) : 0;
     table->statistics_total += statistic.count;
     const bool fits = i % 2 == 0 || table->statistics.back().count == statistic.count;
-    if (statistic.count == 0 || !fits || table->statistics_total > kMaxElements) {
+    if (statistic.count == 0 || !fits || table->statistics_total > kMaxStatistics) {
       return Status(Code::kBadData,
                     Cat("statistic ", statistic.name,
                         ": saw another shape than one dimension with as many elements as the mean "
                         "or variance beside it, at most ",
-                        kMaxElements, " in all"));
+                        kMaxStatistics, " in all"));
     }
     table->statistics.push_back(std::move(statistic));
   }

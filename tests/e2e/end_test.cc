@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "common/base/text.h"
 #include "common/tensors/safetensors.h"
 #include "tests/e2e/job_fixture.h"
 
@@ -198,6 +199,15 @@ TEST(Run, WithAveragedWeightsEvaluationsAndDecay) {
   EXPECT_GT(job.OutputBytes("weights_average.safetensors").size(), 431080 * sizeof(float));
   EXPECT_THAT(job.Log("worker", 0), HasSubstr("after step 7: test accuracy"));
   EXPECT_THAT(job.Log("worker", 0), HasSubstr("after step 20: test accuracy"));
+}
+
+// With local steps, the replicas may be compared and the weights evaluated in one round of steps.
+TEST(Run, EvaluatesWeightsThatWereComparedBefore) {
+  TestJob job({.yaml = "evaluation: {every_steps: 6}\nfaults: {compare_every_steps: 5}\n"});
+  job.StartAll({"--set", "train.algorithm=psgd", "--set", "train.psgd.p=5"});
+  job.ExpectAllEnd(0);
+  for (const int step : {6, 12, 18, 20})
+    EXPECT_THAT(job.Log("worker", 0), HasSubstr(Cat("after step ", step, ": test accuracy")));
 }
 
 }  // namespace

@@ -180,6 +180,11 @@ TEST(Models, RefusesArgumentsThatTheModelDoesNotTake) {
   model.set_width_multiplier(0.5);
   EXPECT_THAT(BuildNet(model, MakeImageShape(1, 28, 28), 10).status().message(),
               HasSubstr("model.width_multiplier: lenet does not take this argument"));
+  pb::Model own_net;
+  own_net.mutable_net();
+  own_net.set_batch_norm(true);
+  EXPECT_THAT(BuildNet(own_net, MakeImageShape(1, 28, 28), 10).status().message(),
+              HasSubstr("model.batch_norm: model.net does not take this argument"));
 }
 
 TEST(Models, ParametersAreInCanonicalOrderWithoutGaps) {

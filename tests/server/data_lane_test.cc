@@ -144,5 +144,21 @@ TEST_F(LocalizedLane, KeepsItsCheckpointsWhereANewProcessLearnsOfTheBeginning) {
   EXPECT_EQ(num_saved(true), 2u);
 }
 
+// A shard's key may speak for a shard only, so it must not take the place of a worker.
+TEST_F(LocalizedLane, RefusesServerShards) {
+  const auto job = MakeJob("0");
+  auto lane = DataLane::Make(*job, 0, 1, DataLane::OptionsOf(*job, 0, 1, 7));
+  ASSERT_TRUE(lane.ok()) << lane.status().message();
+  protocol::Message message;
+  *message.head.mutable_hello() = job->hello;
+  message.head.mutable_hello()->set_role(pb::Hello::shard);
+  message.head.mutable_hello()->set_incarnation(10);
+  protocol::Sends sends;
+  (*lane)->OnMessage(100, message, &sends);
+  ASSERT_EQ(sends.size(), 1u);
+  EXPECT_EQ(sends.front().message.head.refuse().code(), static_cast<uint32_t>(Code::kNotAllowed));
+  EXPECT_EQ(sends.front().message.head.refuse().then(), pb::Refuse::leave);
+}
+
 }  // namespace
 }  // namespace tern::server

@@ -309,7 +309,7 @@ TEST(Report, AResumedRunCountsStepsOfTheJob) {
   // The 150 steps of the earlier run must not count as work of that time.
   EXPECT_EQ(ProgressLine(progress, MakeProgressJson({WorkerStatus{}})), ProgressLine(progress));
   EXPECT_THAT(SummaryTable(progress),
-              HasSubstr("rounds                160 of 250 (last went on from step 150)\n"));
+              HasSubstr("steps                 160 of 250 (last went on from step 150)\n"));
   WorkerStatus resumed_worker;
   resumed_worker.counters.set_job_step(150);
   resumed_worker.counters.set_from_step(150);
@@ -328,10 +328,10 @@ TEST(Report, TableOfAFailedRunOmitsWhatWasNotReached) {
   resumed_worker.counters.set_from_step(5);
   EXPECT_EQ(SummaryTable(MakeSummaryJson({resumed_worker}, lost_worker_status)),
             "  job               small\n  parameters        431080\n  servers, workers  1, 2\n"
-            "  rounds            5 of 10 (last went on from step 5)\n"
+            "  steps             5 of 10 (last went on from step 5)\n"
             "  exit code         75\n");
   EXPECT_THAT(SummaryTable(MakeSummaryJson({WorkerAfter(0, 4)}, lost_worker_status)),
-              AllOf(HasSubstr("rounds                4 of 10\n"), HasSubstr("samples   "),
+              AllOf(HasSubstr("steps                 4 of 10\n"), HasSubstr("samples   "),
                     Not(HasSubstr("accuracy"))));
 }
 
@@ -340,7 +340,7 @@ TEST(Report, TableShowsAllRows) {
   worker0.figures = worker1.figures = MakeFigures(0xabc);
   const std::string table = SummaryTable(MakeSummaryJson({worker0, worker1}));
   EXPECT_THAT(table, AllOf(HasSubstr("parameters            431080\n"),
-                           HasSubstr("rounds                10\n"),
+                           HasSubstr("steps                 10\n"),
                            HasSubstr("samples               640, 640 a second"),
                            HasSubstr("up-link               22.0 KB, 1.1 KB a worker and step, "
                                      "1567.56x smaller than fp32"),

@@ -14,8 +14,6 @@
 
 #include "client/train/algorithms.h"
 #include "client/train/local_point.h"
-#include "common/algorithm/rules.h"
-#include "common/base/logging.h"
 
 namespace tern::client {
 
@@ -34,12 +32,7 @@ class Odsgd : public Algorithm {
       : Algorithm(context),
         warmup_steps_(WarmupSteps(context_.setup.job.train().odsgd(), context.steps_per_epoch)),
         open_round_(MakeOpenRound()),
-        local_point_(context_.setup, context_.replica) {
-    const pb::Job& job = context_.setup.job;
-    const std::string warning = algorithm::WarningOfAlgorithm(job, context_.steps_per_epoch);
-    // Else every daemon has logged it as a warning of the job.
-    if (!warning.empty() && algorithm::WarningOfAlgorithm(job).empty()) LOG(WARNING) << warning;
-  }
+        local_point_(context_.setup, context_.replica) {}
 
   // A worker that returns to the job starts with w' = W.
   Status Begin(uint64_t applied) override {

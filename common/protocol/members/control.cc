@@ -106,6 +106,13 @@ Status CheckHello(const pb::Hello& hello, const pb::Hello& expected,
   return Ok();
 }
 
+Status CheckWorkersHello(const pb::Hello& hello, const pb::Hello& expected,
+                         const std::vector<std::string>& keys) {
+  if (hello.role() == pb::Hello::worker) return CheckHello(hello, expected, keys);
+  return Status(Code::kNotAllowed, Cat("server shard ", hello.rank(),
+                                       " says hello where only workers do; connect it to shard 0"));
+}
+
 std::string DataDifference(const pb::Hello& hello, const pb::Hello& other) {
   const bool fits = hello.data_digest() == 0 || other.data_digest() == 0 ||
                     hello.data_digest() == other.data_digest();

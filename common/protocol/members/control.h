@@ -137,6 +137,12 @@ inline constexpr uint64_t kMaxCount = uint64_t{1} << 62;
 Status CheckHello(const pb::Hello& hello, const pb::Hello& expected,
                   const std::vector<std::string>& keys = {}, std::string* for_log = nullptr);
 
+// CheckHello for those whom only workers greet; kNotAllowed if a server shard says hello. What a
+// connection may say depends on the role that its hello claims (server/door.h), so a shard's key
+// must not take a worker's place.
+Status CheckWorkersHello(const pb::Hello& hello, const pb::Hello& expected,
+                         const std::vector<std::string>& keys = {});
+
 // How the data of the worker that says this hello differ from those of another, and what to do; ""
 // if they have the same digest, or one has none.
 std::string DataDifference(const pb::Hello& hello, const pb::Hello& other);

@@ -196,7 +196,7 @@ std::string Follower::WaitingFor() const {
 }
 
 void Follower::OnHello(Peer from, const pb::Hello& hello, ControlActions* out) {
-  if (Status hello_status = CheckHello(hello, options_.expected_hello, options_.keys);
+  if (Status hello_status = CheckWorkersHello(hello, options_.expected_hello, options_.keys);
       !hello_status.ok()) {
     return EmitSend(
         from, MakeRefusal(hello_status.code(), hello_status.message(), pb::Refuse::leave), out);

@@ -102,6 +102,25 @@ TEST(Sums, RefuseMoreContributorsThanWorkers) {
   EXPECT_NE(status.message().find("3 contributors"), std::string::npos) << status.message();
 }
 
+// Finite pushes may add up to infinity, and weights on servers may become so.
+TEST(Sums, ThatOverflowMeanThatTheTrainingDiverged) {
+  for (const char* parameters : {"localized", "central"}) {
+    const auto job =
+        SmallJob({"exchange.codec=fp32", std::string("train.parameters=") + parameters});
+    Sums sums(*job);
+    for (const protocol::Bucket& bucket : job->plan.buckets) {
+      for (const protocol::Chunk& chunk : bucket.chunks) {
+        const std::vector<float> infinite(chunk.count, INFINITY);
+        sums.Store(MakeAnswer({protocol::Kind::kPush, chunk.bucket, chunk.index}, 1, 2,
+                              protocol::EncodeScalers(infinite)));
+      }
+    }
+    const Status status = sums.Decode(1, [](uint32_t, uint64_t, std::span<const float>) {});
+    EXPECT_EQ(status.code(), Code::kDiverged) << status.message();
+    EXPECT_NE(status.message().find("; lower the learning rate"), std::string::npos);
+  }
+}
+
 TEST(Sums, NeedNoScalerAnswersIfSumsContainScalers) {
   const auto job = SmallJob({"exchange.scaler=per_worker"});
   Sums sums(*job);

@@ -151,6 +151,14 @@ TEST_F(OutputFileTest, WarnsOfAFolderThatOthersMayWriteTo) {
   EXPECT_EQ(WarningOfOpenFolder(Path("none")), "");
 }
 
+TEST_F(OutputFileTest, WarnsOfAFolderOfAnotherUser) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can give a folder away";
+  ASSERT_EQ(chmod(Path("out").c_str(), 0755), 0);
+  ASSERT_EQ(chown(Path("out").c_str(), 12345, 12345), 0);
+  EXPECT_THAT(WarningOfOpenFolder(Path("out")), HasSubstr("belongs to another user"));
+  EXPECT_THAT(WarningOfOpenFolder(Path("out")), HasSubstr("12345"));
+}
+
 TEST_F(OutputFileTest, NewFoldersAreClosedToOthers) {
   ASSERT_FALSE(Disk().CreateFolders(Path("new/folder")));
   EXPECT_EQ(ModeOf(Path("new")) & 0027u, 0u);

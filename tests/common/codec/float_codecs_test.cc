@@ -94,7 +94,13 @@ TEST_P(FloatCodec, NonFiniteSumsDoNotDecode) {
   sum[sum.size() - 2] = 0xC0;
   std::vector<float> mean(3);
   EXPECT_TRUE(codec->Decode(sum, {0, 0, 3}, 2, 0, 0, 2, mean.data()).ok());
-  EXPECT_EQ(codec->Decode(sum, {0, 0, 3}, 2, 0, 0, 3, mean.data()).code(), Code::kMismatch);
+  EXPECT_EQ(codec->Decode(sum, {0, 0, 3}, 2, 0, 0, 3, mean.data()).code(), Code::kDiverged);
+  // A code of one worker has the same format.
+  EXPECT_EQ(codec->DecodeSingleCode(sum, {0, 0, 3}, mean.data()).status().code(), Code::kMismatch);
+  EXPECT_EQ(codec->DecodeSingleCodeInBlocks(sum, {0, 0, 3}, [](uint64_t, std::span<const float>) {})
+                .status()
+                .code(),
+            Code::kMismatch);
 }
 
 TEST_P(FloatCodec, AddsEachRankOnce) {

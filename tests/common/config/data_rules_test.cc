@@ -54,5 +54,13 @@ INSTANTIATE_TEST_SUITE_P(
         RuleCase{"{dir: /d, augmentation: {random_resized_crop: true, height: 8}}",
                  "random_resized_crop: saw true without height and width"}));
 
+// The input is then that of model.input_channels.
+TEST(DataRules, AcceptMeansForANetworkThatDoesNotSayItsInput) {
+  std::string text =
+      SmallJobWith("  name: lenet\n", "  net: {layers: [{name: loss, softmax_loss: {}}]}\n");
+  text.replace(text.find("  dir: /data\n"), 0, "  mean: [0.5]\n  std: [0.2]\n");
+  EXPECT_THAT(FaultsOf(text), ElementsAre());
+}
+
 }  // namespace
 }  // namespace tern::config

@@ -70,6 +70,43 @@ TEST(IgnoredKeys, IncludeAnAlgorithmThatTheJobIsTooShortFor) {
   EXPECT_THAT(WarningsWith({"train.steps=10"}), IsEmpty());
 }
 
+// Workers and servers first exchange weights in the step after tau.
+TEST(IgnoredKeys, IncludeLocalStepsThatTheJobIsTooShortFor) {
+  for (const std::string name : {"easgd", "easgd_async"}) {
+    const auto warnings = [&name](const std::string& steps) {
+      return WarningsWith({"train.algorithm=" + name, "exchange.codec=fp32",
+                           "train." + name + ".tau=30", "train.steps=" + steps});
+    };
+    EXPECT_THAT(warnings("30"), ElementsAre("workers with " + name +
+                                            " exchange weights every 30 steps, and the "
+                                            "job has 30: the result is the first weights"));
+    EXPECT_THAT(warnings("31"), IsEmpty());
+  }
+}
+
+TEST(IgnoredKeys, AreThoseThatTheNetworkOfTheJobSaysItself) {
+  const auto warnings = [](const std::string& net) {
+    return WarningsWith({"model={input_width: 8, classes: 3, net: {" + net +
+                         "layers: [{name: loss, softmax_loss: {}}]}}"});
+  };
+  EXPECT_THAT(warnings(""), IsEmpty());
+  EXPECT_THAT(warnings("classes: 3, "), ElementsAre(HasSubstr("model.classes has no effect")));
+  EXPECT_THAT(warnings("input: {channels: 1, height: 8, width: 8}, "),
+              ElementsAre(HasSubstr("model.input_width has no effect")));
+}
+
+TEST(IgnoredKeys, AreThoseOfCropsOfTheWholeImage) {
+  const auto warnings = [](const std::string& augmentation) {
+    return WarningsWith({"data.augmentation={" + augmentation + "}"});
+  };
+  EXPECT_THAT(warnings("pad: 4"), ElementsAre(HasSubstr("augmentation.pad has no effect")));
+  EXPECT_THAT(warnings("random_crop: true"),
+              ElementsAre(HasSubstr("augmentation.random_crop has no effect")));
+  for (const char* augmentation : {"pad: 4, random_crop: true", "pad: 4, height: 32, width: 32",
+                                   "mirror: true", "random_crop: true, height: 20, width: 20"})
+    EXPECT_THAT(warnings(augmentation), IsEmpty()) << augmentation;
+}
+
 // The key that decides may have its default.
 TEST(IgnoredKeys, DependOnDefaults) {
   EXPECT_THAT(WarningsWith({"train.optimizer.beta1=0.5"}),

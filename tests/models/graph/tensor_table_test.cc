@@ -68,6 +68,12 @@ TEST(TensorTable, HasStatisticsInPairs) {
               HasSubstr("statistic bn.var: saw another shape"));
   EXPECT_THAT(ErrorOf(TableWithStatistics({{"bn.mean", {3, 1}}, {"bn.var", {3}}})),
               HasSubstr("statistic bn.mean: saw another shape"));
+  EXPECT_EQ(TableOfTensors(TableWithStatistics({{"m", {2'097'152}}, {"v", {2'097'152}}}))
+                .status()
+                .message(),
+            "");
+  EXPECT_THAT(ErrorOf(TableWithStatistics({{"m", {2'097'153}}, {"v", {2'097'153}}})),
+              HasSubstr("at most 4194304 in all"));
   EXPECT_THAT(ErrorOf(TableWithStatistics({{"a", {3}}, {"bn.var", {3}}})),
               HasSubstr("'a' a second time"));
 }

@@ -30,7 +30,7 @@ TEST_F(LaunchTest, NeedsNothingButAProgram) {
             HasSubstr("OMP_NUM_THREADS is not set, so it is "),
             HasSubstr("\n[0] y = 3.0000 x + -1.0000\n"),
             HasSubstr("\n[1] y = 3.0000 x + -1.0000\n"), HasSubstr("servers, workers      1, 2\n"),
-            HasSubstr("rounds                400\n"), HasSubstr("exit code             0"),
+            HasSubstr("steps                 400\n"), HasSubstr("exit code             0"),
             Not(HasSubstr("what next"))));
   const auto summary = nlohmann::json::parse(Read("tern_out/summary.json"), nullptr, false);
   EXPECT_EQ(summary["code"], 0);

@@ -53,13 +53,13 @@ TEST(RunAgain, AResumedRunCountsStepsOfTheJob) {
   TestProgram& first_run = job.StartTern({"run", job.job_file(), "--set", "train.steps=30"});
   ASSERT_EQ(first_run.Wait(), 0) << first_run.err();
   EXPECT_THAT(first_run.out(),
-              AllOf(Not(HasSubstr("goes on")), HasSubstr("rounds                30\n")));
+              AllOf(Not(HasSubstr("goes on")), HasSubstr("steps                 30\n")));
   TestProgram& second_run = job.StartTern({"run", job.job_file()});
   ASSERT_EQ(second_run.Wait(), 0) << second_run.err();
   EXPECT_THAT(second_run.out(),
               AllOf(HasSubstr("goes on from step 30 with other settings: train.steps was 30, is "
                               "now 90\n"),
-                    HasSubstr("rounds                90 (last went on from step 30)\n")));
+                    HasSubstr("steps                 90 (last went on from step 30)\n")));
   for (const uint64_t step : StepsShown(second_run.out())) EXPECT_GT(step, 30u);
   const nlohmann::json summary = job.Output("summary.json");
   EXPECT_EQ(summary["rounds"], 90);

@@ -24,7 +24,7 @@ TEST(Run, TrainsToTheEndAndShowsATable) {
   TestProgram& tern = job.StartTern({"run", job.job_file()});
   EXPECT_EQ(tern.Wait(), 0) << tern.err();
   EXPECT_THAT(tern.out(), AllOf(HasSubstr("server 0 is process"),
-                                HasSubstr("rounds                20\n"), HasSubstr("test accuracy"),
+                                HasSubstr("steps                 20\n"), HasSubstr("test accuracy"),
                                 HasSubstr("replicas              agree"), HasSubstr("up-link"),
                                 HasSubstr("exit code             0"), Not(HasSubstr("\r"))));
   EXPECT_EQ(tern.err(), "");
@@ -47,7 +47,7 @@ TEST(Run, SupportsOverridesTwoShardsAndFreePorts) {
                                      Cat("output_dir=", job.folder(), "/elsewhere"), "--free_ports",
                                      "--log_dir", job.folder() + "/my_logs"});
   EXPECT_EQ(tern.Wait(), 0) << tern.err();
-  EXPECT_THAT(tern.out(), AllOf(HasSubstr("rounds                7\n"),
+  EXPECT_THAT(tern.out(), AllOf(HasSubstr("steps                 7\n"),
                                 HasSubstr("servers, workers      2, 2")));
   EXPECT_TRUE(std::filesystem::exists(job.folder() + "/elsewhere/summary.json"));
   EXPECT_TRUE(std::filesystem::exists(job.folder() + "/my_logs/worker.1.stderr"));
@@ -223,7 +223,7 @@ TEST(Run, ALostWorkerIsRestartedIfTheJobWaits) {
       tern.out(),
       AllOf(HasSubstr("was killed by signal 9 (Killed)"), HasSubstr("it is started again (1 of 1)"),
             testing::ContainsRegex("worker 1 is back and trains on: it has done step [1-9]"),
-            HasSubstr("rounds                400\n"), HasSubstr("replicas              agree")));
+            HasSubstr("steps                 400\n"), HasSubstr("replicas              agree")));
   EXPECT_NE(TestJob::PidOf(tern, "worker 1"), worker_pid);
   EXPECT_EQ(job.Output("summary.json")["restarts"], 1);
 }

@@ -129,6 +129,17 @@ TEST_F(FollowerTest, WelcomesWorkersThatAreMembers) {
             pb::Refuse::retry);  // Peer 300 has sent no hello.
 }
 
+// A shard's key may speak for a shard only, so it must not take the place of a worker.
+TEST_F(FollowerTest, RefusesServerShards) {
+  BecomeFollowing();
+  pb::Hello hello = TestHello(0, 10);
+  hello.set_role(pb::Hello::shard);
+  const ControlActions out = Deliver(100, HelloMessage(hello));
+  const Message refusal = FirstMessageTo(100, pb::Envelope::kRefuse, SendsOf(out));
+  EXPECT_THAT(refusal.head.refuse().sentence(), HasSubstr("server shard 0 says hello"));
+  EXPECT_FALSE(follower_->IsPeerOfJob(100));
+}
+
 TEST_F(FollowerTest, KeepsItsFloorByHeartbeats) {
   BecomeFollowing();
   Deliver(100, HelloMessage(TestHello(0, 10)));

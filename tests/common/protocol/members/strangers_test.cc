@@ -214,6 +214,14 @@ TEST(Hellos, WithImpossibleFieldsAreRefused) {
   EXPECT_EQ(shard0.workers()[0].incarnation, 0u);
 }
 
+TEST(Hellos, OfServerShardsAreRefusedWhereOnlyWorkersSayHello) {
+  pb::Hello hello = TestHello(0, 10);
+  EXPECT_EQ(CheckWorkersHello(hello, hello).message(), "");
+  hello.set_role(pb::Hello::shard);
+  EXPECT_EQ(CheckHello(hello, hello).message(), "");
+  EXPECT_EQ(CheckWorkersHello(hello, hello).code(), Code::kNotAllowed);
+}
+
 TEST(Hellos, OfRefusedPeersDoNotSetTheLengthOfTheJob) {
   Shard0 shard0(OnLoss::kFail);
   pb::Hello hello = TestHello(5, 10);
