@@ -262,7 +262,7 @@ class Codec {
                                           const BlockVisitor& use) const;
   // Sets mean[0, n) to the mean over the contributors of elements [first, first + n) of the
   // segment. `sum` is the coded sum of the segment, exactly SumSize bytes. kMismatch if the bytes
-  // are not a valid sum.
+  // are not a valid sum; kDiverged if they are one whose floats are not all finite.
   virtual Status Decode(std::span<const uint8_t> sum, const Segment& segment, int contributors,
                         float scaler, uint64_t first, uint64_t n, float* mean) const = 0;
   // Decodes the means of the whole segment in order, block by block, and calls `use` for each block

@@ -348,8 +348,10 @@ TEST_P(CodecConformance, RandomBytesAreAcceptedWholeOrRejected) {
     const Status decode_status = codec_->Decode(sum_bytes, {0, 0, n}, 5, 1.0f, 0, n, mean.data());
     if (decode_status.ok()) {
       ASSERT_TRUE(std::all_of(mean.begin(), mean.end(), [](float v) { return std::isfinite(v); }));
-    } else {
-      ASSERT_EQ(decode_status.code(), Code::kMismatch);
+    } else {  // These bytes may also be a valid sum, of values that are not finite.
+      ASSERT_TRUE(decode_status.code() == Code::kMismatch ||
+                  decode_status.code() == Code::kDiverged)
+          << decode_status.message();
     }
   }
   EXPECT_GT(num_accepted, GetParam().random_codes);
