@@ -3,6 +3,8 @@
 of all targets with the required value, the goal, the theoretical limit and a verdict; writes the same as JSON.
 
   all.py BUILD_FOLDER [--only kernels,bytes,link,...] [--quick] [--out FOLDER]
+
+A benchmark that fails does not stop the others. Exit code 1 if one has failed, or a target is missed.
 """
 import argparse
 import json
@@ -74,14 +76,14 @@ def main():
             print(flush=True)
             if path.exists():
                 figures.rows.update(json.loads(path.read_text()))
-            elif code != 0:
-                failed.append(name)
+            if code != 0:
+                failed.append(f"{name} (exit code {code})")
     for key in targets.TARGETS if not options.only else ():
         if key not in figures.rows:
             figures.add_missing(key, "its benchmark could not run here, or ended before it")
     print("# All targets\n\n" + figures.table())
     if failed:
-        print(f"\nbenchmarks that failed: {', '.join(failed)}")
+        print(f"\nbenchmarks that failed or missed a target: {', '.join(failed)}; what they printed above says why")
     options.out.mkdir(parents=True, exist_ok=True)
     (options.out / "bench.json").write_text(json.dumps({"machine": here, "targets": figures.rows}, indent=1) + "\n")
     print(f"\nwritten to {options.out / 'bench.json'}")

@@ -10,6 +10,7 @@ source scripts/lib/programs.sh
 
 to=$(realpath -m "${1:-out/deb}")
 command -v dpkg-shlibdeps >/dev/null || { echo 'deb: dpkg-shlibdeps is missing; install dpkg-dev' >&2; exit 69; }
+git rev-parse HEAD >/dev/null 2>&1 || { echo "deb: $PWD is no clone of git, which has the version and the date of the package; make it in a clone" >&2; exit 69; }
 if [ -z "${TERN_BUILD_DIR:-}" ]; then
   scripts/install_deps.sh
   scripts/build_libzmq.sh

@@ -10,10 +10,14 @@ umask 022  # Others than the maker use what this makes.
 to=$(realpath -m "${1:-out/tern.oci.tar}")
 command -v buildah >/dev/null || { echo 'image: buildah is missing; install it (apt-get install buildah)' >&2; exit 69; }
 
+# Two images of one commit are the same; a tree without git, as one from an archive, has the time of its making.
+commit=$(git rev-parse HEAD 2>/dev/null || echo unknown)
+commit_time=$(git show -s --format=%ct HEAD 2>/dev/null || date +%s)
+
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 root=$work/root
-mkdir -p "$root/opt" "$root/etc" "$root/job" "$(dirname "$to")"
+mkdir -p "$root/opt" "$root/etc" "$work/volume/job" "$(dirname "$to")"
 install -d -m 1777 "$root/tmp"
 scripts/package.sh "$root/opt/tern"
 
@@ -29,15 +33,16 @@ printf 'root:x:0:\ntern:x:65532:\n' >"$root/etc/group"
 storage=(--root "$work/store" --runroot "$work/run" --storage-driver vfs)
 image=$(buildah "${storage[@]}" from scratch)
 buildah "${storage[@]}" copy --quiet "$image" "$root" / >/dev/null
-buildah "${storage[@]}" copy --quiet --chown 65532:65532 "$image" "$root/job" /job >/dev/null
+# A new volume of a container gets the owner and the mode of the folder in the image.
+buildah "${storage[@]}" copy --quiet --chown 65532:65532 "$image" "$work/volume" / >/dev/null
 buildah "${storage[@]}" config --user 65532:65532 --workingdir /job --volume /job --env PATH=/opt/tern/bin \
   --entrypoint '["tern"]' --cmd '' \
   --label org.opencontainers.image.title=tern \
   --label org.opencontainers.image.description='distributed training of convolutional networks with quantized gradients' \
   --label org.opencontainers.image.licenses=Apache-2.0 \
-  --label "org.opencontainers.image.revision=$(git rev-parse HEAD 2>/dev/null || echo unknown)" \
+  --label "org.opencontainers.image.revision=$commit" \
   --label "org.opencontainers.image.version=$("$root/opt/tern/bin/tern" --version | sed -n '1s/.*version \([^ ,]*\).*/\1/p')" "$image"
-buildah "${storage[@]}" commit --quiet --timestamp "$(git show -s --format=%ct HEAD)" "$image" localhost/tern:latest >/dev/null
+buildah "${storage[@]}" commit --quiet --timestamp "$commit_time" "$image" localhost/tern:latest >/dev/null
 rm -f "$to"
 buildah "${storage[@]}" push --quiet localhost/tern:latest "oci-archive:$to:localhost/tern:latest"
 echo "image: $to, $(du -h "$to" | cut -f1), unpacked $(du -sh "$root" | cut -f1)"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes the wheel of python/tern_train: the package, libtern.so, the programs, and the shared libraries that a bare machine
 # lacks. Then tries it in a fresh virtual environment: a job of two workers, with nothing but the wheel.
-#   scripts/wheel.sh [FOLDER]     (out/wheel)
+#   scripts/wheel.sh [FOLDER]     (out/wheel) needs Debian's package python3-venv
 # TERN_BUILD_DIR=FOLDER takes the files of that build: nothing is installed or built.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -14,6 +14,10 @@ work=$PWD/build/wheel
 tag=manylinux_2_35_x86_64
 programs=(tern tern_server tern_worker)
 
+if ! python3 -c 'import ensurepip, venv' 2>/dev/null; then
+  echo "wheel: $(command -v python3 || echo 'no python3') cannot make a virtual environment; install python3-venv (apt-get install python3-venv)" >&2
+  exit 69
+fi
 use_programs
 if [ ! -r "$build/lib/libtern.so" ]; then
   echo "wheel: there is no $build/lib/libtern.so: TERN_BUILD_DIR must be a build folder with it" >&2
@@ -71,4 +75,4 @@ for program in "${programs[@]}"; do try "$program" --version >/dev/null; done
 try "$work/try/bin/python" -B tests/python/client_test.py Means.test_of_two_workers Means.test_of_two_servers
 try "$work/try/bin/python" -B tests/python/load_test.py
 
-echo "wheel: $wheel, $(du -h "$wheel" | cut -f1), $(unzip -l "$wheel" | grep -c 'tern_train.libs/.') libraries, works in a fresh environment"
+echo "wheel: $wheel, $(du -h "$wheel" | cut -f1), $(python3 -m zipfile -l "$wheel" | grep -c 'tern_train.libs/.') libraries, works in a fresh environment"

@@ -1,11 +1,13 @@
 #include "server/bind_address.h"
 
 #include <chrono>
+#include <optional>
 #include <string>
 
 #include "common/base/clock.h"
 #include "common/base/logging.h"
 #include "common/base/text.h"
+#include "common/config/address.h"
 #include "common/net/lookup.h"
 #include "common/net/poller.h"
 #include "common/protocol/members/control.h"
@@ -38,8 +40,21 @@ Result<net::Address> AwaitBindAddress(const setup::Setup& setup, uint32_t shard,
     if (signals.TakeSignal() != 0) return signals.status();
   }
   if (is_logged) LOG(INFO) << "the host " << address->host << " resolves now";
-  address->host = lookup.Poll(Now()).front();  // libzmq binds to no names
+  const std::string bound = lookup.Poll(Now()).front();
+  const std::string warning = LoopbackWarning(address->host, bound);
+  if (!warning.empty()) LOG(WARNING) << warning;
+  address->host = bound;  // libzmq binds to no names
   return address;
+}
+
+std::string LoopbackWarning(const std::string& host, const std::string& bound) {
+  if (!config::IsLoopback(bound)) return "";
+  const std::optional<std::string> name = config::ParseHost(host);
+  if (name.has_value() && config::IsLoopback(*name)) return "";
+  return Cat("the host \"", Printable(host), "\" resolves to ", bound,
+             " on this machine, a loopback address, where daemons on other hosts cannot reach this "
+             "shard; change its line in /etc/hosts to an address of the network, or set bind_host "
+             "of the shard to one");
 }
 
 }  // namespace tern::server

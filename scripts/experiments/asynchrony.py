@@ -53,6 +53,15 @@ def tuned_rate(ended, case):
     return best_rate(ended, case) if whole else None
 
 
+def edge_note(best):
+    """Says of which cases the best rate is the first or the last one of the grid; takes {case: best rate}."""
+    edges = {RATES[0]: "smallest", RATES[-1]: "largest"}
+    notes = [f"* {case}: {rate} is the {edges[rate]} of the rates" for case, rate in best.items() if rate in edges]
+    if not notes:
+        return "Every best rate has a smaller and a larger one beside it in the grid."
+    return "\n".join(["Not tuned, because the best rate lies at the edge of the grid and a better one may lie beyond:", *notes])
+
+
 def rows(ended):
     made = []
     for case in CASES:
@@ -77,7 +86,7 @@ def judge(found):
     return verdict_of(told, compensated), "\n\n".join([
         __doc__, "LeNet on Fashion-MNIST, 16 workers, 500 steps of 256 samples, SGD without momentum with the job's schedule, fp32. Each "
         f"algorithm has the\nbest of {len(RATES)} rates, by the test loss of two seeds. "
-        + gaps.EXPLAINED.format(base=base, span=SPAN, margin=MARGIN), table, staleness,
+        + gaps.EXPLAINED.format(base=base, span=SPAN, margin=MARGIN), table, edge_note(best), staleness,
         "Test loss of compensated rows above asgd's:", "\n".join(
             f"* {claims.mean_text(each, 4)} ({claims.interval_text(each, 4)})" for each in compensated),
         "Planted faults, in ternary codes, by the training loss:", mutants])

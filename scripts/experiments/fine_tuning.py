@@ -33,10 +33,10 @@ class Experiment:
         self.options = options
         self.folder = pathlib.Path(options.out)
 
-    def run_of(self, case, seed, data, *settings):
+    def run_of(self, case, seed, data, *settings, files=()):
         return runs.Run(case, seed, "ternary", JOB, (f"data.dir={self.folder}/data/{data}", f"seed={seed}",
                                                      "train.schedule.warmup_steps=50", *settings),
-                        self.folder / case / f"seed_{seed}")
+                        self.folder / case / f"seed_{seed}", files)
 
     def base(self):
         return self.run_of("base", 1, "first_five", f"train.epochs={self.options.base_epochs}", "evaluation.every_steps=0")
@@ -44,10 +44,12 @@ class Experiment:
     def arm(self, arm, seed):
         settings = [f"data.train_limit={self.options.images}", f"train.epochs={self.options.epochs}", "evaluation.every_steps=0",
                     "train.batch_total=32", f"train.schedule.learning_rate={self.options.learning_rate}"]
-        if arm == "fine_tuned":
-            # A list on the command line is JSON.
-            settings += [f"model.weights={self.base().folder}/weights.safetensors", f'model.new_tensors=["{self.options.head}"]']
-        return self.run_of(arm, seed, "last_five", *settings)
+        if arm != "fine_tuned":
+            return self.run_of(arm, seed, "last_five", *settings)
+        weights = self.base().folder / "weights.safetensors"
+        # A list on the command line is JSON.
+        settings += [f"model.weights={weights}", f'model.new_tensors=["{self.options.head}"]']
+        return self.run_of(arm, seed, "last_five", *settings, files=(weights,))  # Runs from another base are not taken for these.
 
     def seeds(self):
         return range(1, self.options.seeds + 1)

@@ -1,5 +1,6 @@
 """The runs of an experiment. Each is a process with its own folder, so that finished runs are not repeated."""
 import dataclasses
+import hashlib
 import json
 import os
 import pathlib
@@ -15,6 +16,8 @@ PERMANENT_ERRORS = {64, 65, 78}
 # Exit codes of errors that a second attempt may avoid: a port in use, a lost peer.
 TRANSIENT_ERRORS = {69, 75}
 DIVERGED = 79  # the exit code of training whose numbers are no longer finite
+# What a user may have exported for jobs of his own, and what would replace keys of these jobs without a trace in their records.
+PLACE_VARIABLES = ("TERN_SERVERS", "TERN_WORKERS", "TERN_OUTPUT_DIR")
 
 
 class Failed(Exception):
@@ -27,22 +30,25 @@ class Failed(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """One `tern run`. It is finished if result.json in its folder has the same job and settings."""
+    """One `tern run`. It is finished if result.json in its folder has the same job, settings and contents of `files`."""
     case: str
     seed: int
     codec: str
     job: pathlib.Path
     settings: tuple  # of key=value
     folder: pathlib.Path
+    files: tuple = ()  # paths of what the run reads that other runs have made
 
     @property
     def name(self):
         return f"{self.case} seed {self.seed} {self.codec}"
 
     def identity(self):
-        """Returns the job without comments, and the settings of the command line."""
+        """Returns the job without comments, the settings of the command line, and digests of the files. Raises OSError if one of
+        them is missing."""
         lines = (re.sub(r"(^|\s)#.*", "", line).rstrip() for line in self.job.read_text().splitlines())
-        return {"job": [line for line in lines if line], "settings": list(self.settings)}
+        digests = {str(path): hashlib.sha256(pathlib.Path(path).read_bytes()).hexdigest() for path in self.files}
+        return {"job": [line for line in lines if line], "settings": list(self.settings), **({"files": digests} if digests else {})}
 
     def command(self, tern):
         words = [str(tern), "run", str(self.job), "--free_ports"]
@@ -72,10 +78,11 @@ class Process:
         run.folder.mkdir(parents=True)
         self._command = run.command(tern)
         self._begin = time.monotonic()
+        environment = {name: value for name, value in os.environ.items() if name not in PLACE_VARIABLES}
         with open(run.folder / "tern.log", "w") as log:
             # A new session, so that Ctrl-C reaches only this script, which then stops the run in order.
             self._process = subprocess.Popen(self._command, stdin=subprocess.DEVNULL, stdout=log,
-                                             stderr=subprocess.STDOUT, start_new_session=True)
+                                             stderr=subprocess.STDOUT, start_new_session=True, env=environment)
 
     def ended(self):
         return self._process.poll() is not None

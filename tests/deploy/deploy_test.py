@@ -70,6 +70,19 @@ class Deploy(unittest.TestCase):
             self.assertEqual(sorted(calls), ["job-name=server.0", "job-name=worker.0", "requeue"])
             self.assertEqual([name for name in os.listdir(folder) if name.startswith("tmp.")], [])
 
+    def test_the_job_that_the_documents_give_to_slurm_has_keys_and_runs_on_nodes(self):
+        keys = re.search(r"^# Once; job.yaml has (.*)\n(tern keys make .*)$", (ROOT / "docs/CLUSTERS.md").read_text(), re.MULTILINE)
+        lines = re.findall(r"\w+: (?:\{[^}]*\}|\w+)", keys[1])
+        job = "\n".join([*lines, "name: on_nodes", "output_dir: out", "model: {name: lenet}", "data: {dir: data}",
+                         "train: {batch_total: 70, steps: 20}"])
+        with tempfile.TemporaryDirectory() as folder:
+            (pathlib.Path(folder) / "job.yaml").write_text(job)
+            for words in (keys[2].split(), ["tern_server", "--job", "job.yaml", "--rank", "0", "--check"]):
+                environment = {**os.environ, "TERN_SERVERS": "node0:7500", "TERN_WORKERS": "7"}
+                run = subprocess.run([BUILD / "bin" / words[0], *words[1:]], cwd=folder, env=environment, capture_output=True, text=True)
+                self.assertEqual(run.returncode, 0, run.stderr)
+            self.assertIn("security: curve", run.stdout)
+
     def test_what_the_documents_tell_to_copy_is_installed(self):
         files = set(re.findall(r"\((?:\.\./)?deploy/([^)]*\.\w+)\)", (ROOT / "docs/CLUSTERS.md").read_text()))
         self.assertIn("systemd/keys/server.conf", files)

@@ -146,6 +146,18 @@ class Claims(unittest.TestCase):
         self.assertEqual(runs, 11 * (5 * 2 + 3) + 3 * 5)
         self.assertRegex(text, "^# .*: the paper is contradicted\n")
         self.assertIn("dcasgd_a, 2, rate 0.05", text)
+        self.assertIn("Every best rate has a smaller and a larger one beside it", text)
+
+    def test_asynchrony_says_whose_rate_is_not_tuned(self):
+        best_of = {"asgd": 0.001, "easgd_async": 1}  # beyond the grid
+
+        def figures(row, seed):
+            rate = float(dict(word.split("=", 1) for word in row.settings)["train.schedule.learning_rate"])
+            loss = abs(rate - best_of.get(row.name.split(", rate")[0], 0.05)) + 0.2 + seed / 1000 + 0.1 * bool(row.fault_in)
+            return {"train_loss": loss, "test_loss": loss, "accuracy": 1.1 - loss}
+        text, _ = self.judge(asynchrony.CLAIM, figures)
+        notes = [line for line in text.splitlines() if line.endswith("of the rates")]
+        self.assertEqual(notes, ["* asgd: 0.01 is the smallest of the rates", "* easgd_async: 0.2 is the largest of the rates"])
 
     def test_every_claim_lists_its_runs(self):
         for name, runs in (("clip", (1 + 36 + 2) * 5), ("local_steps", (3 + 77 + 2) * 5), ("dgc", 120), ("linear_speedup", 53 * 5), ("outer", 12 * 5),

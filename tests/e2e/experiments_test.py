@@ -16,13 +16,13 @@ SOURCE = pathlib.Path(sys.argv.pop(1)).resolve()
 sys.path.insert(0, str(SOURCE / "scripts/experiments"))
 import student  # noqa: E402: found by the line above
 
-# Writes the figures that a server would write. With FAIL=SEED it fails with CODE; with HANG=SEED it waits for a signal.
+# Writes the figures that a server would write, and weights that depend on the settings. With FAIL=SEED it fails with CODE; with HANG=SEED it waits for a signal.
 PROGRAM = """#!/usr/bin/env python3
 import json, os, pathlib, signal, sys
 words = sys.argv[1:]
 settings = dict(words[i + 1].split("=", 1) for i, word in enumerate(words) if word == "--set")
 with open(os.environ["CALLS"], "a") as calls:
-    calls.write(" ".join(words) + "\\n")
+    calls.write(" ".join(words + [name for name in os.environ if name in ("TERN_SERVERS", "TERN_WORKERS", "TERN_OUTPUT_DIR")]) + "\\n")
 if os.environ.get("HANG") == settings["seed"]:
     print("hangs", flush=True)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
@@ -30,13 +30,15 @@ if os.environ.get("HANG") == settings["seed"]:
 if os.environ.get("FAIL") == settings["seed"]:
     print("tern: worker 1 is lost")
     sys.exit(int(os.environ["CODE"]))
-ternary = settings["exchange.codec"] == "ternary"
+codec = settings.get("exchange.codec", "ternary")
+ternary = codec == "ternary"
 seed = int(settings["seed"])
 figures = {"samples": 1000, "samples_per_s": 5000.0, "down_bytes": 4000, "wall_s": 1.0,
-           "up_bytes": {"fp32": 4000, "qsgd": 500}.get(settings["exchange.codec"], 100),
+           "up_bytes": {"fp32": 4000, "qsgd": 500}.get(codec, 100),
            "code": 0, "accuracy": 0.9 - (0.001 * seed if ternary else 0), "train_loss": 0.2, "train_s": 30.0,
            "up_ratio": 24.0 if ternary else 1.0, "down_ratio": 10.5, "parameters_hash": "0", "replicas_agree": True}
 pathlib.Path(settings["output_dir"], "server.0.json").write_text(json.dumps(figures))
+pathlib.Path(settings["output_dir"], "weights.safetensors").write_text(" ".join(words))
 logs = pathlib.Path(settings["output_dir"], "logs")
 logs.mkdir()
 (logs / "tern_worker.worker.0.here.log").write_text(
@@ -173,6 +175,25 @@ class Experiments(unittest.TestCase):
         self.assertEqual(self.run_script(str(self.folder), "--dry-run", *arms, script="cifar10.sh").count("finished"), 10)
         self.run_script("/does/not/exist", code=65, script="cifar10.sh")
         self.run_script(str(self.folder), "--only", "lenet:*", code=64, script="cifar10.sh")
+
+    def test_fine_tunes_again_from_another_base(self):
+        data = self.folder / "cifar10"
+        data.mkdir()
+        for name in [f"data_batch_{n}.bin" for n in range(1, 6)] + ["test_batch.bin"]:
+            (data / name).write_bytes(b"".join(bytes([label]) + bytes(3072) for label in range(10)))
+        words = (str(data), "--seeds", "2")
+        # Exit code 1, because the two arms have the same accuracy here.
+        self.run_script(*words, script="fine_tuning.sh", code=1)
+        self.assertEqual(len(self.calls()), 1 + 2 * 2)
+        self.run_script(*words, script="fine_tuning.sh", code=1)
+        self.assertEqual(len(self.calls()), 1 + 2 * 2)
+        self.run_script(*words, "--base_epochs", "5", script="fine_tuning.sh", code=1)
+        again = self.calls()[1 + 2 * 2:]
+        self.assertEqual([call.split("output_dir=")[1].split("/")[-2] for call in again], ["base", "fine_tuned", "fine_tuned"])
+
+    def test_a_users_own_place_changes_no_run(self):
+        self.run_script("--seeds_to", "1", TERN_WORKERS="7", TERN_SERVERS="far:7500", TERN_OUTPUT_DIR="elsewhere")
+        self.assertEqual([call for call in self.calls() if "TERN_" in call], [])
 
     def mnist(self):
         """Makes a folder with files that have the names that the scripts expect."""

@@ -11,6 +11,8 @@ TERN_BUILD_DIR=$1 scripts/image.sh "$work/tern.oci.tar"
 mkdir "$work/layout"
 tar -xf "$work/tern.oci.tar" -C "$work/layout"
 umoci unpack --image "$work/layout:localhost/tern:latest" "$work/bundle"
+owner=$(stat -c '%u:%g %a' "$work/bundle/rootfs/job")
+[ "$owner" = '65532:65532 755' ] || { echo "image_check: /job belongs to $owner, expected 65532:65532 755" >&2; exit 1; }
 size_mb=$(($(du -sb "$work/bundle/rootfs" | cut -f1) / 1000000))
 
 install -d -o 65532 -g 65532 "$work/job"

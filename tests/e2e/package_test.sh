@@ -5,6 +5,18 @@ cd "$(dirname "$0")/../.."
 
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
+# Only an earlier package may be replaced: not a folder of somebody, and not one into which Tern was installed beside other things.
+mkdir -p "$folder/precious" "$folder/local/bin"
+touch "$folder/local/bin/tern_worker" "$folder/local/bin/another"
+for kept in precious local; do
+  if TERN_BUILD_DIR=$1 scripts/package.sh "$folder/$kept" 2>"$folder/said"; then
+    echo "the folder $kept, which is no package, was taken for one" >&2
+    exit 1
+  fi
+  grep -q 'is not an earlier package' "$folder/said"
+  test -d "$folder/$kept"
+done
+test -e "$folder/local/bin/another"
 if [[ $("$1/bin/tern" --version) == *"without Tern's patches"* ]]; then
   if TERN_BUILD_DIR=$1 scripts/package.sh "$folder/made" 2>"$folder/said"; then
     echo "a package with Debian's libzmq was made" >&2
@@ -33,9 +45,17 @@ python3 -B scripts/check_hardening.py "$folder/moved"
 env -i "$folder/moved/bin/tern" run "$folder/moved/share/tern/configs/lenet_fashion.yaml" --free_ports \
   --set train.steps=10 --set train.batch_total=16 --set output_dir="$folder/out"
 
-mkdir "$folder/precious"
-if TERN_BUILD_DIR=$1 scripts/package.sh "$folder/precious" 2>"$folder/said"; then
-  echo 'a folder that is no package was taken for one' >&2
+# A second package takes the place of the first one. If making it fails, the first one stays, and nothing is left beside it.
+mkdir "$folder/stubs"
+printf '#!/bin/sh\nexit 1\n' >"$folder/stubs/cmake"
+chmod +x "$folder/stubs/cmake"
+touch "$folder/moved/of_the_first"
+if PATH=$folder/stubs:$PATH TERN_BUILD_DIR=$1 scripts/package.sh "$folder/moved" 2>"$folder/said"; then
+  echo 'a package was made without cmake' >&2
   exit 1
 fi
-grep -q 'is not an earlier package' "$folder/said"
+test -e "$folder/moved/of_the_first"
+TERN_BUILD_DIR=$1 scripts/package.sh "$folder/moved"
+test ! -e "$folder/moved/of_the_first"
+test -x "$folder/moved/bin/tern_worker"
+test "$(echo "$folder"/moved*)" = "$folder/moved"

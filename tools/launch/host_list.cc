@@ -10,6 +10,7 @@ namespace tern::tools {
 namespace {
 
 constexpr uint32_t kMaxSlots = 100'000;  // The job's own limit is lower, and its message better.
+constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";  // Some editors begin files with it.
 constexpr const char* kExpected =
     "expected HOST or HOST:SLOTS, an IPv6 address in brackets, as in: node0:2, user@node1, "
     "[fd00::1]:4";
@@ -105,7 +106,7 @@ Result<std::vector<Host>> ParseHostfile(const std::string& text, const std::stri
   std::istringstream lines(text);
   size_t number = 0;
   for (std::string line; std::getline(lines, line);) {
-    ++number;
+    if (++number == 1 && line.starts_with(kByteOrderMark)) line.erase(0, kByteOrderMark.size());
     line = line.substr(0, line.find('#'));
     if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
     const Result<Host> host = ParseLine(line);

@@ -45,6 +45,15 @@ TEST(HostList, AFileHasBothSpellingsAndComments) {
   EXPECT_THAT(*hosts, ElementsAre(Host{"node0", 3}, Host{"node1", 3}, Host{"fd00::1", 1}));
 }
 
+TEST(HostList, AFileMayBeginWithAByteOrderMark) {
+  for (const char* text :
+       {"\xef\xbb\xbfnode0 slots=2\r\nnode1\r\n", "\xef\xbb\xbf# the cluster\nnode0:2\nnode1\n"}) {
+    const auto hosts = ParseHostfile(text, "hosts");
+    ASSERT_TRUE(hosts.ok()) << hosts.status().message();
+    EXPECT_THAT(*hosts, ElementsAre(Host{"node0", 2}, Host{"node1", 1}));
+  }
+}
+
 TEST(HostList, AFilesErrorNamesTheLine) {
   EXPECT_THAT(ParseHostfile("a\nb slots=x\n", "hosts").status().message(),
               HasSubstr("hosts:2: saw 'slots=x' behind b"));
