@@ -14,15 +14,6 @@
 namespace tern::client {
 namespace {
 
-// Overwrites the scalers of those parts of the bucket whose scalers the workers share; `scalers`
-// has one for each of these parts. A bucket is a range of the model; a part is a range of a bucket
-// with one scaler (scale factor).
-void SetScalers(const protocol::Bucket& bucket, const std::vector<float>& scalers,
-                GradientCoder::BucketParams* params) {
-  for (size_t i = 0; i < bucket.shared_parts.size(); ++i)
-    (*params)[bucket.shared_parts[i] - bucket.first_part].scaler = scalers[i];
-}
-
 // The magnitude at which a codec clamps the values of a part; infinity if it does not. The largest
 // code of codecs with shared scalers stands for the scaler.
 float LimitOf(const codec::Codec& codec, const codec::EncodeParams& params) {
@@ -207,8 +198,8 @@ Status Coder::Prepare(ReadyBucket ready_bucket) {
 }
 
 Status Coder::EncodeWithEarlierScalers(WaitingBucket waiting_bucket) {
-  SetScalers(setup_.plan.buckets[waiting_bucket.ready_bucket.values.bucket],
-             waiting_bucket.ready_bucket.scalers, &waiting_bucket.params);
+  SetSharedScalers(setup_.plan.buckets[waiting_bucket.ready_bucket.values.bucket],
+                   waiting_bucket.ready_bucket.scalers, &waiting_bucket.params);
   const Result<uint64_t> num_clamped = gradient_coder_->CountClamped(
       waiting_bucket.ready_bucket.values, waiting_bucket.params, waiting_bucket.own_scalers);
   if (!num_clamped.ok()) return num_clamped.status();
@@ -244,7 +235,7 @@ Status Coder::EncodeWithSharedScalers(const Answer& answer, WaitingBucket waitin
   const Result<std::vector<float>> scalers =
       protocol::ParseScalers(answer.payload, bucket.shared_parts.size(), setup_.plan.max_scaler);
   if (!scalers.ok()) return scalers.status().Within("shared scalers from the server");
-  SetScalers(bucket, *scalers, &waiting_bucket.params);
+  SetSharedScalers(bucket, *scalers, &waiting_bucket.params);
   return EncodeAndPush(std::move(waiting_bucket), Digest(answer.payload.span()));
 }
 

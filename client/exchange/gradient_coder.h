@@ -72,4 +72,12 @@ class GradientCoder {
   const uint32_t rank_;
 };
 
+// Overwrites the scalers of those parts of the bucket whose scalers the workers share; `scalers`
+// has one for each of these parts.
+inline void SetSharedScalers(const protocol::Bucket& bucket, const std::vector<float>& scalers,
+                             GradientCoder::BucketParams* params) {
+  for (size_t i = 0; i < bucket.shared_parts.size(); ++i)
+    (*params)[bucket.shared_parts[i] - bucket.first_part].scaler = scalers[i];
+}
+
 }  // namespace tern::client

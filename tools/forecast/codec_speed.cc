@@ -1,17 +1,15 @@
 #include "tools/forecast/codec_speed.h"
 
 #include <algorithm>
-#include <map>
 #include <memory>
 #include <span>
 #include <utility>
 #include <vector>
 
+#include "client/exchange/host_coder.h"
 #include "client/train/apply.h"
 #include "common/base/clock.h"
-#include "common/base/logging.h"
 #include "common/protocol/rounds/cells.h"
-#include "kernels/codes/stats.h"
 #include "tools/forecast/sizes.h"
 
 namespace tern::tools {
@@ -58,103 +56,21 @@ class ScopedTimer {
   const Time begin_;
 };
 
-// Encodes the gradients of one worker, with the same steps as a real worker. A bucket is a group of
-// tensors that is cut into chunks, a part is a range of one tensor that has one scaler, and a
-// segment is the piece of a chunk in one part.
-class WorkerCodec {
- public:
-  WorkerCodec(const protocol::ExchangePlan& plan, uint16_t rank,
-              const std::vector<float>& gaussian_values)
-      : plan_(plan),
-        rank_(rank),
-        values_(plan.parameters()),
-        params_of_part_(plan.parts.size()),
-        values_of_memory_(plan.codec_of.size()) {
-    for (size_t i = 0; i < values_.size(); ++i)
-      values_[i] = gaussian_values[(i + 7919 * size_t{rank}) % gaussian_values.size()];
-    for (size_t t = 0; t < plan.codec_of.size(); ++t) {
-      error_memories_.push_back(plan.codec_of[t]->NewMemory(plan.tensor_count[t]));
-      if (error_memories_.back() != nullptr) compensated_values_.resize(values_.size());
-      if (plan.codec_of[t]->rotates()) rotated_values_.resize(values_.size());
-    }
-  }
-
-  // Computes statistics and scalers of the bucket's parts. Returns this worker's scalers of the
-  // parts whose scalers the workers share.
-  std::vector<float> PrepareBucket(const protocol::Bucket& bucket, uint64_t round) {
-    for (uint32_t p = bucket.first_part; p < bucket.first_part + bucket.parts; ++p) {
-      const protocol::Part& part = plan_.parts[p];
-      const uint32_t t = part.tensor;
-      const uint64_t begin = plan_.tensor_begin[t] + part.begin;
-      if (error_memories_[t] != nullptr) {
-        const std::span<const float> values_to_encode = error_memories_[t]->Compensate(
-            part.begin, {&values_[begin], part.count}, {&compensated_values_[begin], part.count});
-        values_of_memory_[t] = values_to_encode.data() - part.begin;
-      }
-      if (plan_.codec_of[t]->rotates())
-        plan_.codec_of[t]->Rotate(t, part.begin, {&values_[begin], part.count},
-                                  &rotated_values_[begin]);
-      const std::span<const float> values{ValuesToCode(t) + part.begin, part.count};
-      const kernels::Stats stats = kernels::ComputeStats(values.data(), values.size());
-      params_of_part_[p] = plan_.codec_of[t]->Prepare(stats, values, NoiseOf(round, t));
-    }
-    std::vector<float> scalers;
-    for (const uint32_t p : bucket.shared_parts) scalers.push_back(params_of_part_[p].scaler);
-    return scalers;
-  }
-  // Encodes a chunk with the shared `scalers` of its bucket. Returns what the worker pushes.
-  Bytes EncodeChunk(const protocol::Bucket& bucket, const protocol::Chunk& chunk, uint64_t round,
-                    const std::vector<float>& scalers) {
-    for (size_t i = 0; i < scalers.size(); ++i)
-      params_of_part_[bucket.shared_parts[i]].scaler = scalers[i];
-    std::vector<uint8_t> codes;
-    codes.reserve(chunk.max_push_bytes);
-    for (size_t i = 0; i < chunk.segments.size(); ++i) {
-      const codec::Segment& segment = chunk.segments[i];
-      const uint32_t t = segment.tensor;
-      const size_t size_before = codes.size();
-      const float* values = ValuesToCode(t) + segment.begin;
-      plan_.codec_of[t]->Encode(values, segment, params_of_part_[chunk.part_of_segment[i]],
-                                NoiseOf(round, t), &codes);
-      if (error_memories_[t] == nullptr) continue;
-      const Status updated =
-          plan_.codec_of[t]->UpdateMemory(std::span(codes).subspan(size_before), segment,
-                                          {values, segment.count}, error_memories_[t].get());
-      CHECK(updated.ok()) << updated.message();  // The codec has just made these codes.
-    }
-    return Bytes::Own(std::move(codes));
-  }
-
- private:
-  // Returns the values of a tensor to encode. If the codec keeps the errors of earlier rounds,
-  // these errors are added to the values; if it rotates, the values are rotated.
-  const float* ValuesToCode(uint32_t t) const {
-    if (plan_.codec_of[t]->rotates()) return rotated_values_.data() + plan_.tensor_begin[t];
-    if (error_memories_[t] != nullptr) return values_of_memory_[t];
-    return values_.data() + plan_.tensor_begin[t];
-  }
-  kernels::NoiseKey NoiseOf(uint64_t round, uint32_t tensor) const {
-    return {.seed = 1, .rank = rank_, .round = round, .tensor = tensor};
-  }
-
-  const protocol::ExchangePlan& plan_;
-  const uint16_t rank_;
-  std::vector<float> values_, compensated_values_, rotated_values_;
-  std::vector<codec::EncodeParams> params_of_part_;
-  std::vector<std::unique_ptr<codec::Memory>> error_memories_;  // by tensor
-  // By tensor: where the values begin that its memory gave to be encoded; of the newest part.
-  std::vector<const float*> values_of_memory_;
-};
-
 // Times the rounds of two workers and their servers with one codec.
 class CodecBenchmark {
+  using BucketParams = client::GradientCoder::BucketParams;
+  using BucketValues = client::GradientCoder::BucketValues;
+
  public:
   explicit CodecBenchmark(const setup::Setup& setup) : setup_(setup), sums_(setup) {
     const std::vector<float> gaussian_values =
         GaussianValues(0, std::min<uint64_t>(1 << 20, NumElements()));
-    for (uint32_t rank = 0; rank < kWorkers; ++rank)
-      workers_.push_back(
-          std::make_unique<WorkerCodec>(setup.plan, static_cast<uint16_t>(rank), gaussian_values));
+    for (uint32_t rank = 0; rank < kWorkers; ++rank) {
+      coders_.push_back(std::make_unique<client::HostCoder>(setup, rank));
+      std::vector<float>& gradient = gradients_.emplace_back(NumElements());
+      for (size_t i = 0; i < gradient.size(); ++i)
+        gradient[i] = gaussian_values[(i + 7919 * size_t{rank}) % gaussian_values.size()];
+    }
     for (const protocol::Bucket& bucket : setup.plan.buckets) {
       for (const protocol::Chunk& chunk : bucket.chunks)
         cells_.push_back(protocol::MakePushCell(setup.plan, chunk));
@@ -196,37 +112,54 @@ class CodecBenchmark {
     for (uint32_t b = 0; b < setup_.plan.buckets.size(); ++b) {
       const protocol::Bucket& bucket = setup_.plan.buckets[b];
       std::vector<float> scalers(bucket.shared_parts.size());
-      for (const auto& worker : workers_) {
+      std::vector<BucketParams> params_of_rank;
+      for (uint32_t rank = 0; rank < kWorkers; ++rank) {
         double prepare_s = 0;
-        std::vector<float> own_scalers;
-        {
+        Result<BucketParams> params = [&] {
           ScopedTimer timer(&prepare_s);
-          own_scalers = worker->PrepareBucket(bucket, round);
-        }
+          return Prepare(ValuesOf(rank, round, b), *coders_[rank]);
+        }();
+        if (!params.ok()) return params.status();
         seconds->prepare_s += prepare_s / kWorkers;
-        for (size_t i = 0; i < own_scalers.size(); ++i)
-          scalers[i] = std::max(scalers[i], own_scalers[i]);
+        for (size_t i = 0; i < scalers.size(); ++i)
+          scalers[i] =
+              std::max(scalers[i], (*params)[bucket.shared_parts[i] - bucket.first_part].scaler);
+        params_of_rank.push_back(*std::move(params));
       }
       if (!scalers.empty()) {
         pb::Outcome outcome;
         outcome.mutable_of_round()->set_round(round);
         sums_.Store({{protocol::Kind::kScale, b, 0}, outcome, protocol::EncodeScalers(scalers)});
+        for (BucketParams& params : params_of_rank)
+          client::SetSharedScalers(bucket, scalers, &params);
       }
       for (const protocol::Chunk& chunk : bucket.chunks)
         TERN_RETURN_IF_ERROR(
-            EncodeAndSum(bucket, chunk, cells_[cell_index++], round, scalers, seconds));
+            EncodeAndSum(chunk, cells_[cell_index++], round, params_of_rank, seconds));
     }
     return Ok();
   }
 
-  Status EncodeAndSum(const protocol::Bucket& bucket, const protocol::Chunk& chunk,
-                      const protocol::CellSpec& cell, uint64_t round,
-                      const std::vector<float>& scalers, CodecSpeed* seconds) {
+  // What a worker computes of a bucket before it encodes it.
+  static Result<BucketParams> Prepare(const BucketValues& values, client::HostCoder& coder) {
+    Result<BucketParams> params = coder.Prepare(values);
+    if (params.ok()) TERN_RETURN_IF_ERROR(coder.PrepareMemoryCodecs(values, &*params));
+    return params;
+  }
+  BucketValues ValuesOf(uint32_t rank, uint64_t round, uint32_t bucket) const {
+    return {round, bucket, gradients_[rank].data()};
+  }
+
+  Status EncodeAndSum(const protocol::Chunk& chunk, const protocol::CellSpec& cell, uint64_t round,
+                      const std::vector<BucketParams>& params_of_rank, CodecSpeed* seconds) {
     double encode_s = 0, add_s = 0;
     std::vector<Bytes> pushes;
-    for (const auto& worker : workers_) {
+    for (uint32_t rank = 0; rank < kWorkers; ++rank) {
       ScopedTimer timer(&encode_s);
-      pushes.push_back(worker->EncodeChunk(bucket, chunk, round, scalers));
+      Result<Bytes> push = coders_[rank]->Encode(ValuesOf(rank, round, chunk.bucket), chunk,
+                                                 params_of_rank[rank], {});
+      if (!push.ok()) return push.status();
+      pushes.push_back(*std::move(push));
     }
     std::unique_ptr<protocol::CellSum> sum;
     {
@@ -274,7 +207,9 @@ class CodecBenchmark {
 
   const setup::Setup& setup_;
   client::Sums sums_;  // The answers of the servers.
-  std::vector<std::unique_ptr<WorkerCodec>> workers_;
+  // By rank.
+  std::vector<std::unique_ptr<client::HostCoder>> coders_;
+  std::vector<std::vector<float>> gradients_;
   std::vector<protocol::CellSpec> cells_;  // For each chunk, how the servers add up its pushes.
   std::vector<float> decoded_sums_;
 };

@@ -232,8 +232,9 @@ INSTANTIATE_TEST_SUITE_P(
         RuleCase{"", "", "exchange: {rules: [{codec: pf32}]}\n", "did you mean fp32?"},
         RuleCase{"", "", "exchange: {chunk_kib: 20000}\n",
                  "exchange.credit_kib: saw 16384; allowed: at least"},
-        RuleCase{"", "", "faults: {start_timeout_s: 1e9}\n",
-                 "faults.start_timeout_s: saw 1e+09; allowed: a number, more than 0, at most 1e+08"},
+        RuleCase{
+            "", "", "faults: {start_timeout_s: 1e9}\n",
+            "faults.start_timeout_s: saw 1e+09; allowed: a number, more than 0, at most 1e+08"},
         RuleCase{"", "", "faults: {dead_after_s: 1.5}\n",
                  "faults.dead_after_s: saw 1.5; allowed: more than"},
         RuleCase{"", "", "faults: {suspect_after_s: 0.25}\n",
