@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """How long training takes to a test loss, and how many bytes, between two workers in network namespaces whose links tc limits: Tern
 (with a server in a third) beside PyTorch's DistributedDataParallel on gloo, with its hooks for fp16 and PowerSGD. The loss to reach
-is 1.05 times that at the end of Tern's fp32 with seed 101. Times include the evaluations, which one worker does on both sides. Run it
-alone on the machine. Finished runs are kept in the record, so it may be stopped at any time, and continues later.
+is 1.05 times that at the end of Tern's fp32 with seed 101. Times include the evaluations, which the workers divide among them on both
+sides. Run it alone on the machine. Finished runs are kept in the record, so it may be stopped at any time, and continues later.
 
   time_to_loss.py FOLDER_OF_PROGRAMS CIFAR10_DIR --record FILE [--rate_mbit 100] [--nets resnet20,cifarnet] [--minutes 120] [--table_only]
 """
@@ -99,7 +99,9 @@ class Record:
     def keep(self, key, figures):
         self.runs[key] = figures
         lines = ",\n".join(f"{json.dumps(key)}: {json.dumps(value)}" for key, value in sorted(self.runs.items()))
-        self.path.write_text("{\n" + lines + "\n}\n")
+        whole = self.path.with_name(self.path.name + ".new")  # a run that is stopped here keeps the earlier record
+        whole.write_text("{\n" + lines + "\n}\n")
+        whole.replace(self.path)
 
     def todo(self):
         wanted = [(net, BASE, PILOT_SEED) for net in self.options.nets]

@@ -19,6 +19,16 @@ import torch_twin  # noqa: E402: found by the line above
 WORKERS = 2
 
 
+def loss_of_all(net, images, labels, augmentation, rank):
+    """The loss on the test images, which the ranks divide among them as Tern's workers do, with rank 0's statistics of batch norms."""
+    for buffer in net.buffers():
+        torch.distributed.broadcast(buffer, 0)
+    loss, _ = torch_twin.evaluate(net, images[rank::WORKERS], labels[rank::WORKERS], augmentation)
+    total = torch.tensor(loss * len(images[rank::WORKERS]), dtype=torch.float64)
+    torch.distributed.all_reduce(total)
+    return total.item() / len(images)
+
+
 def main():
     method, rank, master, job_file, tern, steps, every, num_images, *settings = sys.argv[1:]
     torch.set_num_threads(1)
@@ -30,9 +40,10 @@ def main():
     distributed = wrapped(net, method, int(rank), WORKERS, master, None)
     begin = time.monotonic()
     for step, _ in enumerate(torch_twin.train(net, job, images, labels, int(steps), int(rank), WORKERS, distributed), 1):
-        if rank == "0" and step % int(every) == 0:
-            loss, _ = torch_twin.evaluate(net, test_images, test_labels, augmentation)
-            print(json.dumps([round(time.monotonic() - begin, 2), step, loss]), flush=True)
+        if step % int(every) == 0:
+            loss = loss_of_all(net, test_images, test_labels, augmentation, int(rank))
+            if rank == "0":
+                print(json.dumps([round(time.monotonic() - begin, 2), step, loss]), flush=True)
     torch.distributed.barrier()
 
 
