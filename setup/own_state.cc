@@ -49,7 +49,7 @@ std::string WhatEpochsLose(const pb::Job& old_job, const pb::Job& job) {
 bool HasCodecMemory(const Setup& setup) {
   const auto& codecs = setup.plan.codec_of;
   return std::any_of(codecs.begin(), codecs.end(),
-                     [](const auto& codec) { return codec->NewMemory(1) != nullptr; });
+                     [](const auto& codec) { return codec->HasMemory(); });
 }
 
 bool WorkersKeepOwnState(const Setup& setup) {

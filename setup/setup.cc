@@ -126,13 +126,11 @@ config::NameTables KnownNames() {
   return {
       {"models", models::ModelNames()},
       {"codecs", codec::CodecNames()},
-      {"float_codecs", CodecsWithProperty([](const codec::Codec& c) { return c.SendsValues(); })},
-      {"exact_codecs",
-       CodecsWithProperty([](const codec::Codec& c) { return c.SendsValues(); }, with_feedback)},
+      {"float_codecs", CodecsWithProperty(&codec::SendsValues)},
+      {"exact_codecs", CodecsWithProperty(&codec::SendsValues, with_feedback)},
       {"rounding_codecs",
        CodecsWithProperty([](const codec::Codec& c) { return !c.is_stochastic(); })},
-      {"unbiased_codecs",
-       CodecsWithProperty([](const codec::Codec& c) { return !c.NewMemory(1); })},
+      {"unbiased_codecs", CodecsWithProperty([](const codec::Codec& c) { return !c.HasMemory(); })},
       {"sharing_codecs",
        CodecsWithProperty([](const codec::Codec& c) { return c.shares_scaler(); })},
       {"adding_codecs",
@@ -222,7 +220,7 @@ Status CheckCodecsOfClient(const Setup& setup) {
   if (setup.job.faults().on_worker_loss() != pb::Faults::wait) return Ok();
   if (setup.job.checkpoints().every_steps() != 0) return Ok();
   for (size_t t = 0; t < setup.plan.codec_of.size(); ++t) {
-    if (setup.plan.codec_of[t]->NewMemory(1) == nullptr) continue;
+    if (!setup.plan.codec_of[t]->HasMemory()) continue;
     return Status(Code::kBadJob,
                   Cat("faults.on_worker_loss: saw wait, and for ", setup.table.parameters[t].name,
                       " a codec with a memory of earlier gradients, which is lost with a client; "

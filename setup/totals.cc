@@ -65,11 +65,10 @@ Totals TotalsOf(const std::vector<WorkerStatus>& workers) {
     totals.data_s += counters.data_s() / num_counted;
     totals.checkpoint_s += counters.checkpoint_s() / num_counted;
     totals.train_s += counters.train_s() / num_counted;
-    // wait_s includes waiting at the start and during evaluations. So communication_s is at most
-    // the part of train_s that is nothing else.
-    const double other_s = std::max(
-        0.0, counters.train_s() - counters.compute_s() - counters.decode_s() - counters.data_s());
-    totals.communication_s += std::min(counters.wait_s(), other_s) / num_counted;
+    totals.communication_s +=
+        CommunicationOf(counters.train_s(), counters.compute_s(), counters.decode_s(),
+                        counters.data_s(), counters.wait_s()) /
+        num_counted;
     if (counters.steps() == 0) continue;
     losses += counters.loss();
     ++num_losses;
@@ -78,6 +77,11 @@ Totals TotalsOf(const std::vector<WorkerStatus>& workers) {
     totals.samples_per_s = samples * num_training / (totals.train_s * num_counted);
   if (num_losses > 0) totals.loss = losses / num_losses;
   return totals;
+}
+
+double CommunicationOf(double train_s, double compute_s, double decode_s, double data_s,
+                       double wait_s) {
+  return std::min(wait_s, std::max(0.0, train_s - compute_s - decode_s - data_s));
 }
 
 pb::Counters CountersSince(const pb::Counters& before, const pb::Counters& now) {

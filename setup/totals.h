@@ -44,6 +44,12 @@ struct Totals {
 };
 Totals TotalsOf(const std::vector<WorkerStatus>& workers);
 
+// The part of train_s in which a worker waited for sums. Its wait_s includes waiting at the start
+// and during evaluations, which train_s does not: so this is at most what the other parts of
+// train_s leave. The seconds are those of one worker, since its start or in some span.
+double CommunicationOf(double train_s, double compute_s, double decode_s, double data_s,
+                       double wait_s);
+
 // The bytes that the exchanges would need in fp32, divided by `bytes`: 4 * parameters * rounds /
 // bytes; 0 if `bytes` is 0. `rounds` and `bytes` are of one worker, or sums over the same workers.
 double RatioToFp32(uint64_t parameters, uint64_t rounds, uint64_t bytes);

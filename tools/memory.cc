@@ -28,7 +28,7 @@ uint64_t ActivationBytes(const setup::Setup& setup, uint64_t samples) {
 uint64_t CodecMemoryBytes(const protocol::ExchangePlan& plan) {
   uint64_t elements = 0;
   for (size_t t = 0; t < plan.codec_of.size(); ++t)
-    if (plan.codec_of[t]->NewMemory(1) != nullptr) elements += plan.tensor_count[t];
+    if (plan.codec_of[t]->HasMemory()) elements += plan.tensor_count[t];
   return elements * kFloatBytes;
 }
 

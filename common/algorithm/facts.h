@@ -97,7 +97,7 @@ struct Facts {
 
   // Whether the workers, not the servers, form the term that the algorithm adds to a gradient. The
   // job may set that (term_on_worker). Else the servers form the term if `values_pushed` is true:
-  // every push is the gradient itself, at most rounded (Codec::SendsValues), so a server can
+  // every push is the gradient itself, at most rounded (codec::SendsValues), so a server can
   // compute the same term. protocol::WorkersFormTerm answers this for a whole job.
   bool WorkersFormTerm(bool values_pushed) const { return term_on_worker.value_or(!values_pushed); }
   bool has_term = false;               // whether the algorithm adds such a term

@@ -86,17 +86,6 @@ uint64_t Histogram::count() const {
   return count;
 }
 
-double Histogram::Quantile(double q) const {
-  const uint64_t total_count = count();
-  if (total_count == 0) return 0;
-  uint64_t cumulative = 0;
-  for (size_t i = 0; i < bounds_.size(); ++i) {
-    cumulative += bucket(i);
-    if (static_cast<double>(cumulative) >= q * static_cast<double>(total_count)) return bounds_[i];
-  }
-  return kInfinity;
-}
-
 std::vector<double> Histogram::ExponentialBounds(double first, double factor, int n) {
   std::vector<double> bounds(n);
   for (double& bound : bounds) {

@@ -77,10 +77,6 @@ class Histogram {
 
   uint64_t count() const;
   double sum() const { return sum_.value(); }
-  // An upper bound of the quantile `q` (0 to 1): the smallest bucket bound such that at least the
-  // fraction `q` of all observations is not above it. Infinity if there is no such bound; 0 if
-  // there are no observations.
-  double Quantile(double q) const;
 
   const std::vector<double>& bounds() const { return bounds_; }
   // The number of observations in bucket i alone (not cumulative). REQUIRES i <= bounds().size().

@@ -198,9 +198,6 @@ class Codec {
   // Whether codes are random. The square of a random code does not approximate the square of the
   // gradient.
   virtual bool is_stochastic() const { return false; }
-  // Whether a code stands for the gradient itself, exact or rounded: it is not random, and contains
-  // nothing of earlier gradients.
-  bool SendsValues() const { return !is_stochastic() && NewMemory(1) == nullptr; }
   // Whether Prepare and Encode get values that Rotate has rotated. Decode and its relatives rotate
   // back, so that their values are gradients with any codec.
   virtual bool rotates() const { return false; }
@@ -240,6 +237,8 @@ class Codec {
   virtual bool adds_partial_sums() const { return false; }
   // Returns a memory for a tensor of `count` elements on a worker; null if the codec has none.
   virtual std::unique_ptr<Memory> NewMemory(uint64_t /*count*/) const { return nullptr; }
+  // Whether the codec has a memory on a worker.
+  bool HasMemory() const { return NewMemory(1) != nullptr; }
   // Returns a memory for a segment on a server; null if the codec has none.
   virtual std::unique_ptr<Memory> NewSumMemory(const Segment& /*segment*/) const { return nullptr; }
   // Whether the code of a single worker is also a valid code of the sum, except for signs of zeros.
@@ -270,5 +269,9 @@ class Codec {
   virtual Status DecodeInBlocks(std::span<const uint8_t> sum, const Segment& segment,
                                 int contributors, float scaler, const BlockVisitor& use) const;
 };
+
+// Whether a code stands for the gradient itself, exact or rounded: it is not random, and contains
+// nothing of earlier gradients.
+inline bool SendsValues(const Codec& codec) { return !codec.is_stochastic() && !codec.HasMemory(); }
 
 }  // namespace tern::codec

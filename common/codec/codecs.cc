@@ -87,7 +87,7 @@ bool CanDecodeAlone(std::string_view name) {
 
 bool CanEncodeOnDevice(const Codec& codec) {
   const DeviceSupport needed_support =
-      codec.NewMemory(1) != nullptr ? DeviceSupport::kCodesAndMemory : DeviceSupport::kCodes;
+      codec.HasMemory() ? DeviceSupport::kCodesAndMemory : DeviceSupport::kCodes;
   return std::any_of(std::begin(kTable), std::end(kTable), [&](const CodecEntry& entry) {
     return entry.name == codec.unrotated_name() && entry.device_support == needed_support;
   });

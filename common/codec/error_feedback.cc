@@ -40,7 +40,7 @@ void ErrorFeedback::UpdateSparse(uint64_t begin, std::span<const float> v,
 }
 
 Result<std::unique_ptr<Codec>> WithErrorFeedback(std::unique_ptr<Codec> inner) {
-  if (inner->NewMemory(1) != nullptr) return inner;  // The codec already has a memory.
+  if (inner->HasMemory()) return inner;  // The codec already has a memory.
   if (inner->is_stochastic()) {
     return Status(Code::kBadJob,
                   "exchange.error_feedback is true, but the codes of " +

@@ -1,8 +1,6 @@
 #include "server/status/work_window.h"
 
-#include <algorithm>
-
-#include "setup/report.h"
+#include "setup/totals.h"
 
 namespace tern::server {
 
@@ -38,10 +36,9 @@ WorkRates WorkWindow::Rates() const {
   const Totals& of_time = recent.train_s > 0 ? recent : newest;
   rates.computing = Ratio(of_time.compute_s, of_time.train_s);
   rates.coding = Ratio(of_time.encode_s + of_time.decode_s, of_time.train_s);
-  // wait_s includes waiting at the start and in evaluations, which is not in train_s.
-  const double not_computing =
-      std::max(0.0, of_time.train_s - of_time.compute_s - of_time.decode_s);
-  rates.waiting = Ratio(std::min(of_time.wait_s, not_computing), of_time.train_s);
+  rates.waiting = Ratio(setup::CommunicationOf(of_time.train_s, of_time.compute_s, of_time.decode_s,
+                                               of_time.data_s, of_time.wait_s),
+                        of_time.train_s);
   const Totals& of_steps = recent.rounds > 0 ? recent : newest;
   rates.up_bytes_per_step = Ratio(of_steps.up_bytes, of_steps.rounds);
   rates.down_bytes_per_step = Ratio(of_steps.down_bytes, of_steps.rounds);
@@ -63,6 +60,7 @@ WorkWindow::Totals WorkWindow::TotalsOf(const pb::Counters& counters, Time now) 
   totals.compute_s = counters.compute_s();
   totals.encode_s = counters.encode_s();
   totals.decode_s = counters.decode_s();
+  totals.data_s = counters.data_s();
   totals.wait_s = counters.wait_s();
   totals.round_trip_s = counters.control_round_trip_s();
   return totals;
@@ -79,6 +77,7 @@ WorkWindow::Totals WorkWindow::Difference(const Totals& newest, const Totals& ol
   difference.compute_s -= oldest.compute_s;
   difference.encode_s -= oldest.encode_s;
   difference.decode_s -= oldest.decode_s;
+  difference.data_s -= oldest.data_s;
   difference.wait_s -= oldest.wait_s;
   difference.round_trip_s -= oldest.round_trip_s;
   return difference;

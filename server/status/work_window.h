@@ -33,7 +33,8 @@ class WorkWindow {
   struct Totals {
     Time at{};
     double samples = 0, rounds = 0, up_bytes = 0, down_bytes = 0, round_trips = 0;
-    double train_s = 0, compute_s = 0, encode_s = 0, decode_s = 0, wait_s = 0, round_trip_s = 0;
+    double train_s = 0, compute_s = 0, encode_s = 0, decode_s = 0, data_s = 0;
+    double wait_s = 0, round_trip_s = 0;
   };
   static Totals TotalsOf(const pb::Counters& counters, Time now);
   static Totals Difference(const Totals& newest, const Totals& oldest);

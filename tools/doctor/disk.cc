@@ -47,7 +47,7 @@ uint64_t WorkerCheckpointBytes(const setup::Setup& setup) {
   uint64_t floats = ArraysOfModel(setup) * setup.table.total + 2 * setup.table.statistics_total;
   if (algorithm::FactsOf(setup.job).has_own_point) floats += setup.table.total;
   for (size_t t = 0; t < setup.table.parameters.size(); ++t)
-    if (setup.plan.codec_of[t]->NewMemory(1) != nullptr) floats += setup.table.parameters[t].count;
+    if (setup.plan.codec_of[t]->HasMemory()) floats += setup.table.parameters[t].count;
   return floats * kBytesOfFloat;
 }
 

@@ -88,7 +88,7 @@ codec::Options CodecOptions(const pb::Job& job) {
 bool WorkersFormTerm(const pb::Job& job) {
   const auto sends_values = [&job](const std::string& name) {
     const auto codec = codec::MakeCodec(name, CodecOptions(job));
-    return codec.ok() && (*codec)->SendsValues();
+    return codec.ok() && codec::SendsValues(**codec);
   };
   const auto& rules = job.exchange().rules();
   const bool pushes_values =

@@ -311,13 +311,4 @@ void RoundCell::ResendMissedOutcomes(const LaneMember& member, Sends* out) const
   }
 }
 
-const RoundSlot* RoundCell::OldestOpenSlot(uint64_t* round) const {
-  for (const auto& [slot_round, slot] : slots_) {
-    if (slot.closed()) continue;
-    *round = slot_round;
-    return &slot;
-  }
-  return nullptr;
-}
-
 }  // namespace tern::protocol

@@ -126,8 +126,6 @@ class RoundCell {
 
   const CellSpec& spec() const { return spec_; }
   const std::map<uint64_t, RoundSlot>& slots() const { return slots_; }  // by round
-  // Returns the oldest open slot and sets *round to its round; null if no slot is open.
-  const RoundSlot* OldestOpenSlot(uint64_t* round) const;
   // Checks the invariants of a cell that RoundLane::Check lists. `floor_moved`: whether the floor
   // has moved since CloseReadySlots was last called.
   Status Check(bool floor_moved) const;

@@ -1,7 +1,6 @@
 #include "common/protocol/rounds/round_lane.h"
 
 #include <algorithm>
-#include <limits>
 #include <string>
 #include <utility>
 
@@ -286,24 +285,6 @@ size_t RoundLane::LargestNumSlots() const {
   size_t max_slots = 0;
   for (const auto& [cell_name, cell] : cells_) max_slots = std::max(max_slots, cell.slots().size());
   return max_slots;
-}
-
-std::vector<uint32_t> RoundLane::MissingRanks() const {
-  const RoundSlot* oldest_slot = nullptr;
-  uint64_t oldest_round = std::numeric_limits<uint64_t>::max();
-  for (const auto& [cell_name, cell] : cells_) {
-    uint64_t round = 0;
-    const RoundSlot* slot = cell.OldestOpenSlot(&round);
-    if (slot == nullptr || round >= oldest_round) continue;
-    oldest_slot = slot;
-    oldest_round = round;
-  }
-  std::vector<uint32_t> missing_ranks;
-  for (uint32_t rank = 0; oldest_slot != nullptr && rank < state_.members.size(); ++rank) {
-    if (oldest_slot->arrived_incarnation(rank) == 0 && state_.IsRequired(state_.members[rank]))
-      missing_ranks.push_back(rank);
-  }
-  return missing_ranks;
 }
 
 Status RoundLane::Check() const {

@@ -72,8 +72,6 @@ class RoundLane : public Lane {
   // The largest number of slots that a cell has; at most MaxSlots().
   size_t LargestNumSlots() const;
   size_t MaxSlots() const { return state_.MaxSlots(); }
-  // The ranks whose contribution to the oldest open slot is missing, for messages.
-  std::vector<uint32_t> MissingRanks() const;
 
   // These invariants hold after every event. Lane: it has no slots while it is not open; its floor
   // is at least the newest round that all members have applied. Each cell: its slots are of rounds
