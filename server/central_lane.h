@@ -56,8 +56,8 @@ class CentralLane {
   // rounds, checkpoints are written when rounds close.)
   void AfterMessages();
   // Call when the process ends: writes the newest state as a checkpoint, if the job writes
-  // checkpoints. `last_step`, without rounds: the step of that checkpoint, which shard 0 has named;
-  // 0: none, and nothing is written. kCannotWrite if that fails.
+  // checkpoints. `last_step`: the step of that checkpoint, which shard 0 has named; 0: none, and
+  // nothing is written. kCannotWrite if that fails.
   Status Finish(uint64_t last_step);
 
   // Returns the cells to the checkpoint `target`, or to the initial weights if `target` is nullopt.

@@ -43,6 +43,8 @@ protocol::ControlOptions ControlOptionsOf(const setup::Setup& setup, uint32_t sh
   options.elasticity = algorithm::Elasticity::FromJob(setup.job);
   const algorithm::Facts facts = algorithm::FactsOf(setup.job);
   options.window = facts.window;
+  if (facts.has_rounds)
+    options.last_checkpoint_step = [facts](uint64_t steps) { return facts.LastRoundEnd(steps); };
   options.workers_hold_state = facts.has_rounds;
   options.begins_from_shards = setup.plan.is_central && setup.plan.has_rounds;
   options.can_resume = setup.job.checkpoints().every_steps() != 0;

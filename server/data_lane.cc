@@ -123,6 +123,7 @@ void DataLane::OnMembers(const pb::Members& members, protocol::Sends* sends) {
     // A client's job has no steps, and uses no rate. Others were checked with their file.
     if (schedule.ok()) schedule_ = std::move(*schedule);
   }
+  if (checkpoints_ != nullptr) checkpoints_->SetSteps(members.steps());
   if (AdoptRunAndBeginning(members)) state_machine().OnMembers(members, sends);
   UpdateLastStep();
 }
@@ -177,7 +178,7 @@ void DataLane::UpdateLastStep() {
 
 Status DataLane::Finish(uint64_t last_step) {
   if (central_lane_ != nullptr) return central_lane_->Finish(last_step);
-  return checkpoints_ == nullptr ? Ok() : checkpoints_->Finish();
+  return checkpoints_ == nullptr || last_step == 0 ? Ok() : checkpoints_->FinishAt(last_step);
 }
 
 void DataLane::OnMessage(protocol::Peer from, const protocol::Message& message,

@@ -99,7 +99,9 @@ std::optional<Kind> LaneCheckpoints::KindDueAfter(uint64_t round) const {
   const uint64_t step_before = facts_.StepOfRound(round - 1),
                  step_after = facts_.StepOfRound(round);
   if (ContainsMultiple(every_steps_, step_before, step_after)) return Kind::kOfAll;
-  if (every_steps_ != 0 && round == requested_round_) return Kind::kOfAll;
+  const uint64_t last_end = facts_.LastRoundEnd(steps_);
+  const bool is_before_cut_round = step_after == last_end && last_end != steps_;
+  if (every_steps_ != 0 && (round == requested_round_ || is_before_cut_round)) return Kind::kOfAll;
   if (ContainsMultiple(shard_every_steps_, step_before, step_after)) return Kind::kShard;
   return std::nullopt;
 }
@@ -140,7 +142,7 @@ Status LaneCheckpoints::RestartRun() { return run_ == 0 ? Ok() : PrepareFolder(r
 Status LaneCheckpoints::PrepareFolder(uint64_t run, bool is_restart) {
   incomplete_snapshot_by_round_.clear();
   closed_round_by_cell_.clear();
-  newest_step_ = requested_round_ = 0;
+  newest_step_ = requested_round_ = begun_step_ = 0;
   const Result<std::string> move_sentence = store_.Begin(run, is_restart);
   if (!move_sentence.ok()) return Fail(move_sentence.status());
   if (!move_sentence->empty()) LOG(WARNING) << *move_sentence;
@@ -166,38 +168,54 @@ void LaneCheckpoints::OnRoundClosed(const protocol::Cell& cell, uint64_t round) 
   Snapshot& snapshot = incomplete_snapshot_by_round_[round];
   AddCellTo(cell, &snapshot);
   if (snapshot.num_cells < state_adder_by_cell_.size()) return;
-  (void)Write({run_, facts_.StepOfRound(round), round}, *kind, snapshot);  // The job goes on.
+  const uint64_t step = facts_.StepOfRound(round);
+  const Status write_status = Write({run_, step, round}, *kind, snapshot);  // The job goes on.
+  if (*kind == Kind::kOfAll) {
+    begun_step_ = step;
+    write_status_ = write_status;
+  }
   incomplete_snapshot_by_round_.erase(incomplete_snapshot_by_round_.begin(),
                                       incomplete_snapshot_by_round_.upper_bound(round));
 }
 
 bool LaneCheckpoints::WriteIfDue(uint64_t step) {
   if (ContainsMultiple(every_steps_, newest_step_, step)) {
-    (void)WriteAll(step - step % every_steps_, Kind::kOfAll);  // If that fails, the job goes on.
+    (void)WriteAll(step - step % every_steps_, 0, Kind::kOfAll);  // If that fails, the job goes on.
     return true;
   }
   const bool is_due = ContainsMultiple(shard_every_steps_, newest_step_, step);
-  if (is_due) (void)WriteAll(step - step % shard_every_steps_, Kind::kShard);
+  if (is_due) (void)WriteAll(step - step % shard_every_steps_, 0, Kind::kShard);
   return is_due;
 }
 
 Status LaneCheckpoints::FinishAt(uint64_t step) {
-  if (every_steps_ == 0 || run_ == 0 || !failure().ok()) return Ok();
-  const Result<std::string> move_sentence = store_.RemoveAfter({run_, step, 0});
-  if (!move_sentence.ok()) {
-    LOG(ERROR) << move_sentence.status().message();
-  } else if (!move_sentence->empty()) {
-    LOG(WARNING) << *move_sentence;
+  if (every_steps_ == 0 || run_ == 0 || state_adder_by_cell_.empty() || !failure().ok())
+    return Ok();
+  if (!facts_.has_rounds) {
+    const Result<std::string> move_sentence = store_.RemoveAfter({run_, step, 0});
+    if (!move_sentence.ok()) {
+      LOG(ERROR) << move_sentence.status().message();
+    } else if (!move_sentence->empty()) {
+      LOG(WARNING) << *move_sentence;
+    }
+    return WriteAll(step, 0, Kind::kOfAll).Within(TextOfLast(step));
   }
-  return WriteAll(step, Kind::kOfAll).Within(TextOfLast(step));
+  if (step == begun_step_) return write_status_.Within(TextOfLast(step));
+  const uint64_t round = closed_round_by_cell_.empty() ? 0 : closed_round_by_cell_.begin()->second;
+  const bool have_all_closed =
+      closed_round_by_cell_.size() == state_adder_by_cell_.size() &&
+      std::all_of(closed_round_by_cell_.begin(), closed_round_by_cell_.end(),
+                  [round](const auto& closed) { return closed.second == round; });
+  if (!have_all_closed || facts_.StepOfRound(round) != step) return Ok();
+  return WriteAll(step, round, Kind::kOfAll).Within(TextOfLast(step));
 }
 
-Status LaneCheckpoints::WriteAll(uint64_t step, Kind kind) {
+Status LaneCheckpoints::WriteAll(uint64_t step, uint64_t round, Kind kind) {
   if (run_ == 0 || state_adder_by_cell_.empty() || !failure().ok()) return Ok();
   newest_step_ = step;
   Snapshot snapshot;
   for (const auto& [cell, add_state] : state_adder_by_cell_) AddCellTo(cell, &snapshot);
-  return Write({run_, step, 0}, kind, snapshot);
+  return Write({run_, step, round}, kind, snapshot);
 }
 
 Status LaneCheckpoints::Write(const checkpoint::Point& point, Kind kind, const Snapshot& snapshot) {
@@ -227,7 +245,7 @@ Status LaneCheckpoints::LoadPoint(const checkpoint::Point& point) {
   TERN_RETURN_IF_ERROR(checkpoint::RestoreState(*checkpoint_file, state_of_cells));
   run_ = point.run;
   newest_step_ = point.step;
-  requested_round_ = 0;
+  requested_round_ = begun_step_ = 0;
   incomplete_snapshot_by_round_.clear();
   closed_round_by_cell_.clear();
   const Result<std::string> move_sentence = store_.RemoveAfter(point);
@@ -271,20 +289,6 @@ std::optional<uint64_t> LaneCheckpoints::LoadNewest() {
                << " is not used: " << load_status.message();
   }
   return std::nullopt;
-}
-
-Status LaneCheckpoints::Finish() {
-  if (every_steps_ == 0 || run_ == 0 ||
-      closed_round_by_cell_.size() < state_adder_by_cell_.size() || state_adder_by_cell_.empty())
-    return Ok();
-  const uint64_t round = closed_round_by_cell_.begin()->second;
-  Snapshot snapshot;
-  for (const auto& [cell, newest_round] : closed_round_by_cell_) {
-    if (newest_round != round) return Ok();
-    AddCellTo(cell, &snapshot);
-  }
-  const uint64_t step = facts_.StepOfRound(round);
-  return Write({run_, step, round}, Kind::kOfAll, snapshot).Within(TextOfLast(step));
 }
 
 void LaneCheckpoints::UpdateSaved() {

@@ -76,18 +76,20 @@ class LaneCheckpoints {
   // With rounds: call when `cell` has closed `round`. Writes a checkpoint if one is due after this
   // round and all other cells have closed the round.
   void OnRoundClosed(const protocol::Cell& cell, uint64_t round);
+  // With rounds: the job's length in steps. If its last round is cut short, the workers' last
+  // checkpoint is that of the round before, and so is the lane's.
+  void SetSteps(uint64_t steps) { steps_ = steps; }
   // With rounds: a checkpoint of all daemons was asked for, after `round`, which is not over.
   void WantAfter(uint64_t round) { requested_round_ = round; }
   // Without rounds: call when all cells have reached `step`. Writes a checkpoint if one is due, and
   // returns whether one was.
   bool WriteIfDue(uint64_t step);
-  // With rounds: call when the process ends. Writes the current state if the job writes checkpoints
-  // and all cells have closed the same round. kCannotWrite if that fails.
-  Status Finish();
-  // Without rounds: call when the process ends, if shard 0 has named the step of the last
-  // checkpoint. Writes the current state as the checkpoint of `step`, if the job writes
-  // checkpoints and has none of that step. Removes later checkpoints, which this lane has if others
-  // have lost pushes: they are not common to all lanes. kCannotWrite if the write fails.
+  // Call when the process ends, if shard 0 has named the step of the last checkpoint. Writes the
+  // current state as the checkpoint of `step`, if the job writes checkpoints and has none of that
+  // step. With rounds that step is that of the workers' last checkpoint; nothing is written if the
+  // state is of another one. Without rounds, removes later checkpoints, which this lane has if
+  // others have lost pushes: they are not common to all lanes. kCannotWrite if the write fails, or
+  // failed when the round closed.
   Status FinishAt(uint64_t step);
   // Restores the cells from the checkpoint `from`, and removes newer files. If the model was
   // divided otherwise then (Checkpoint.shards), the cells begin without state, and all files are
@@ -124,8 +126,8 @@ class LaneCheckpoints {
   void AddCellTo(const protocol::Cell& cell, Snapshot* snapshot) const;
   // Logs and counts an error, and returns it.
   Status Write(const checkpoint::Point& point, checkpoint::Kind kind, const Snapshot& snapshot);
-  // Writes the current state of all cells. Errors as in Write.
-  Status WriteAll(uint64_t step, checkpoint::Kind kind);
+  // Writes the current state of all cells. `round`: 0 without rounds. Errors as in Write.
+  Status WriteAll(uint64_t step, uint64_t round, checkpoint::Kind kind);
   Status Fail(Status why);  // sets failure(), and returns it
   // Prepares the folder for `run`. `is_restart`: the run starts again from the initial state.
   Status PrepareFolder(uint64_t run, bool is_restart);
@@ -145,8 +147,13 @@ class LaneCheckpoints {
   // The snapshots of rounds that not all cells have closed yet.
   std::map<uint64_t, Snapshot> incomplete_snapshot_by_round_;
   uint64_t requested_round_ = 0;  // the newest after which a checkpoint was asked for; 0: none
+  uint64_t steps_ = 0;            // with rounds: the job's length; 0: not known
   uint64_t num_failed_ = 0;       // how many checkpoints could not be written
-  uint64_t newest_step_ = 0;      // without rounds: the step of the newest checkpoint
+  // With rounds: the step of the newest checkpoint of all daemons that was begun, and whether it
+  // could be written.
+  uint64_t begun_step_ = 0;
+  Status write_status_;
+  uint64_t newest_step_ = 0;  // without rounds: the step of the newest checkpoint
   mutable Mutex mutex_;
   protocol::SavedCheckpoints saved_ TERN_GUARDED_BY(mutex_);
   Status failure_ TERN_GUARDED_BY(mutex_);

@@ -141,7 +141,8 @@ std::string KeyOfFlag(std::string name) {
       {"output", "output_dir"},
       {"momentum", "train.optimizer.momentum"}};
   const auto found = kKeys.find(name);
-  return found != kKeys.end() ? found->second : config::FindValueKey(name);
+  if (found != kKeys.end()) return found->second;
+  return config::IsValueKey(name) ? name : config::FindValueKey(name);
 }
 
 // What the user of the unknown flag `argument` of `args` probably meant.

@@ -46,7 +46,9 @@ RunResult::RunResult(std::string folder, std::string name)
   const std::optional<int> code = ReadExitCode(summary_path());
   const bool was_stopped =
       code == static_cast<int>(Code::kInterrupted) || code == static_cast<int>(Code::kTerminated);
-  is_worth_keeping_ = code == 0 || (was_stopped && earlier_weights_.has_value());
+  // Daemons that were started by hand leave weights and no summary here.
+  const bool may_have_weights = was_stopped || !code.has_value();
+  is_worth_keeping_ = code == 0 || (may_have_weights && earlier_weights_.has_value());
 }
 
 RunResult::WrittenSummary RunResult::WriteSummary(const std::string& summary, int code) const {

@@ -79,7 +79,19 @@ Status FiguresExchange::OnAnswer(const Answer& answer, uint64_t steps) {
       present_ranks_.push_back(static_cast<uint32_t>(rank));
   }
   if (is_comparison) return OnCompared(by_rank, steps);
-  answer.cell.chunk == protocol::kEvaluate ? OnEvaluated(by_rank, steps) : OnWritten(by_rank);
+  if (answer.cell.chunk != protocol::kEvaluate) {
+    OnWritten(by_rank);
+    return Ok();
+  }
+  const auto lost_rank =
+      std::find_if(present_ranks_.begin(), present_ranks_.end(), [&](uint32_t rank) {
+        return rank >= by_rank.size() || figures_of_all.by_rank(static_cast<int>(rank)).empty();
+      });
+  const bool is_whole = lost_rank == present_ranks_.end();
+  LOG_IF(WARNING, computes_ && !is_whole)
+      << "worker " << *lost_rank << " was lost before it had evaluated its part of the test set: "
+      << "the evaluation after step " << steps << " has no scores";
+  OnEvaluated(by_rank, is_whole, steps);
   return Ok();
 }
 
@@ -164,12 +176,13 @@ Status FiguresExchange::AverageStatistics(const std::vector<pb::Figures>& by_ran
   return Ok();
 }
 
-void FiguresExchange::OnEvaluated(const std::vector<pb::Figures>& by_rank, uint64_t steps) {
+void FiguresExchange::OnEvaluated(const std::vector<pb::Figures>& by_rank, bool is_whole,
+                                  uint64_t steps) {
   pb::Figures total = compared_sums_;
   // In a job without rounds, each worker has pulled the servers' last weights since the comparison.
   if (!setup_.plan.has_rounds) total.set_parameters_hash(replica_.Hash());
   confusion_.clear();
-  bool has_failed = false;
+  bool has_failed = !is_whole;
   for (const pb::Figures& figures : by_rank) {
     has_failed = has_failed || figures.test_failed();
     confusion_.resize(std::max(confusion_.size(), static_cast<size_t>(figures.confusion_size())));

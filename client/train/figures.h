@@ -76,7 +76,8 @@ class FiguresExchange {
   // (docs/ALGORITHMS.md, section 1).
   Status AverageStatistics(const std::vector<pb::Figures>& by_rank);
   Status OnCompared(const std::vector<pb::Figures>& by_rank, uint64_t steps);
-  void OnEvaluated(const std::vector<pb::Figures>& by_rank, uint64_t steps);
+  // `is_whole`: whether all workers of the newest comparison have evaluated their parts.
+  void OnEvaluated(const std::vector<pb::Figures>& by_rank, bool is_whole, uint64_t steps);
   // `has_failed`: whether a worker could not evaluate its part. `total`: the sums of the others'.
   void OnEvaluatedWithoutScores(bool has_failed, pb::Figures total);
   void OnWritten(const std::vector<pb::Figures>& by_rank);

@@ -146,7 +146,8 @@ Status Trainer::WriteCheckpoint() {
 
 Status Trainer::Restart() {
   const RestartEvent event = *std::exchange(pending_restart_, std::nullopt);
-  deps_.progress.job_step = deps_.progress.from_step = 0;
+  deps_.progress.job_step = deps_.progress.from_step = deps_.progress.checkpoint_step = 0;
+  gradient_.SetLosses({});
   has_last_evaluation_ = false;
   const auto* resume = std::get_if<ResumeWanted>(&event);
   deps_.coder.DropPushesAndMemories();

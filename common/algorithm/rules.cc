@@ -38,14 +38,21 @@ const AlgorithmRules kRules[] = {
     {"pqasgd", CheckPqasgd},
 };
 
-// Where the exchange takes place in the step after a period, a job that is no longer has none.
+// In a job that is no longer than a period, workers exchange nothing if the exchange takes place in
+// the step after the period. Without rounds they go on to the end of the period.
 std::string WarningOfLongPeriod(const pb::Job& job, uint64_t steps_per_epoch) {
   const Facts facts = FactsOf(job);
   const pb::Train& train = job.train();
   const double steps = train.has_epochs() ? train.epochs() * static_cast<double>(steps_per_epoch)
                                           : static_cast<double>(train.steps());
-  if (!facts.exchanges_in_next_step || steps == 0 || steps > static_cast<double>(facts.period))
-    return "";
+  const auto period = static_cast<double>(facts.period);
+  if (steps == 0) return "";
+  if (!facts.has_rounds) {
+    if (steps >= period) return "";
+    return Cat("workers with ", train.algorithm(), " push every ", facts.period,
+               " steps, and the job has ", steps, ": each worker takes ", facts.period, " or more");
+  }
+  if (!facts.exchanges_in_next_step || steps > period) return "";
   return Cat("workers with ", train.algorithm(), " exchange weights every ", facts.period,
              " steps, and the job has ", steps, ": the result is the first weights");
 }

@@ -7,6 +7,7 @@
 #include <deque>
 #include <memory>
 #include <set>
+#include <sstream>
 #include <utility>
 
 #include "common/base/text.h"
@@ -173,6 +174,21 @@ std::string FindValueKey(const std::string& name) {
       section->message_type()->FindFieldByName("count") != nullptr)
     key = name + ".count";
   return WithIndices(std::move(key), ".0");
+}
+
+bool IsValueKey(const std::string& key) {
+  const Descriptor* section = pb::Job::descriptor();
+  const FieldDescriptor* field = nullptr;
+  std::istringstream names(key);
+  for (std::string name; std::getline(names, name, '.');) {
+    const bool is_index =
+        !name.empty() && name.find_first_not_of("0123456789") == std::string::npos;
+    if (is_index && field != nullptr && field->is_repeated()) continue;
+    field = section == nullptr ? nullptr : section->FindFieldByName(name);
+    if (field == nullptr) return false;
+    section = field->message_type();
+  }
+  return field != nullptr && section == nullptr;
 }
 
 std::string NumberText(double number) { return ShortestText(number); }

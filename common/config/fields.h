@@ -67,6 +67,10 @@ std::string FindKeyByName(const std::string& name);
 // there is none.
 std::string FindValueKey(const std::string& name);
 
+// Whether `key` is the full name of a key with a value, as --set takes it: "train.steps",
+// "servers.0.address".
+bool IsValueKey(const std::string& key);
+
 // The shortest text that parses to the same number: "0.1", "64", "1e-05".
 std::string NumberText(double number);
 std::string NumberText(float number);

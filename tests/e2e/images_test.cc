@@ -144,7 +144,7 @@ TEST(Images, ADamagedTestImageDoesNotCostTheWeights) {
   EXPECT_THAT(job.worker(0).err(),
               AllOf(HasSubstr(") ended the job: the weights are written, but their last "
                               "evaluation has failed: "),
-                    HasSubstr("class2/3.png: damaged PNG"), HasSubstr("raise max_corrupt")));
+                    HasSubstr("class2/3.png: damaged PNG"), HasSubstr("raise data.max_corrupt")));
   const std::string weights = job.Weights();
   EXPECT_FALSE(weights.empty());
   job.StartAll(DataArguments("folder", images_folder, "2"));

@@ -372,6 +372,50 @@ INSTANTIATE_TEST_SUITE_P(Down, WithRounds,
                                          std::vector<std::string>{"exchange.pull=changes",
                                                                   "exchange.pull_codec=fp16"}));
 
+// A lane of a job whose workers exchange after every 10 steps, with the state of one cell.
+class LaneOfLocalSteps {
+ public:
+  LaneOfLocalSteps(const setup::Setup& job, uint64_t steps) : checkpoints_(job, 0, 1) {
+    checkpoints_.AddCell(cell_, [this](SavedState* state) {
+      state->arrays.push_back({"lost", state_});
+    });
+    EXPECT_TRUE(checkpoints_.Begin(kRun).ok());
+    checkpoints_.SetSteps(steps);
+  }
+  void CloseRounds(uint64_t last) {
+    for (uint64_t round = 1; round <= last; ++round) checkpoints_.OnRoundClosed(cell_, round);
+  }
+  LaneCheckpoints& checkpoints() { return checkpoints_; }
+
+ private:
+  const protocol::Cell cell_{protocol::Kind::kPush, 0, 0};
+  std::vector<float> state_ = {1, 2};
+  LaneCheckpoints checkpoints_;
+};
+
+// The workers' last checkpoint is that of step 20, because the last round, of five steps, is no
+// place from which a longer job can go on.
+TEST_F(ShardCheckpoints, TheLastIsThatOfTheWorkersIfTheLastRoundIsCutShort) {
+  const auto job = MakeJob({"train.parameters=localized", "train.algorithm=pqasgd",
+                            "train.pqasgd.p=10", "checkpoints.every_steps=100"});
+  LaneOfLocalSteps lane(*job, 25);
+  lane.CloseRounds(3);
+  EXPECT_THAT(CommonStepsOf(lane.checkpoints()), ElementsAre(20));
+  EXPECT_TRUE(lane.checkpoints().FinishAt(20).ok());
+  EXPECT_THAT(CommonStepsOf(lane.checkpoints()), ElementsAre(20));
+}
+
+TEST_F(ShardCheckpoints, TheLastIsOfTheStepThatShard0Names) {
+  const auto job = MakeJob({"train.parameters=localized", "train.algorithm=pqasgd",
+                            "train.pqasgd.p=10", "checkpoints.every_steps=100"});
+  LaneOfLocalSteps lane(*job, 30);
+  lane.CloseRounds(3);
+  EXPECT_TRUE(lane.checkpoints().FinishAt(20).ok());
+  EXPECT_THAT(CommonStepsOf(lane.checkpoints()), IsEmpty()) << "the state is that of step 30";
+  EXPECT_TRUE(lane.checkpoints().FinishAt(30).ok());
+  EXPECT_THAT(CommonStepsOf(lane.checkpoints()), ElementsAre(30));
+}
+
 TEST_F(ShardCheckpoints, GoingBackToAMissingOneChangesNothing) {
   const auto job = MakeJob({"train.algorithm=ssgd", "checkpoints.shard_every_steps=2"});
   RoundServer server(*job);

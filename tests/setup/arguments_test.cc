@@ -159,6 +159,8 @@ TEST(Arguments, NamesTheKeyOfTheJobThatAnUnknownFlagIsCalledLike) {
   ExpectRefusal({"--steps", "10", "job"}, "say --set train.steps=10");
   ExpectRefusal({"job", "--steps"}, "say --set train.steps=VALUE");
   ExpectRefusal({"job", "--steps", "--free_ports"}, "say --set train.steps=VALUE");
+  ExpectRefusal({"job", "--train.steps=10"}, "say --set train.steps=10");
+  ExpectRefusal({"job", "--servers.0.address=a:1"}, "say --set servers.0.address=a:1");
   ExpectRefusal({"job", "--workers=4"}, "say --set workers.count=4");
   ExpectRefusal({"job", "--address=x"}, "say --set servers.0.address=x");
   const auto arguments = Arguments::Parse({"tern x", "", "", {}, {}}, {"--steps"});

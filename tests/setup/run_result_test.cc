@@ -54,6 +54,12 @@ TEST_F(RunResultTest, AFailedRunKeepsAnEarlierResult) {
   EXPECT_TRUE(SimulateRun(143, "").kept_earlier_result) << "stopped before it had anything";
 }
 
+TEST_F(RunResultTest, AFailedRunKeepsTheWeightsOfDaemonsStartedByHand) {
+  WriteWeights("by hand");
+  EXPECT_TRUE(SimulateRun(78, "").kept_earlier_result);
+  EXPECT_FALSE(fs::exists(Path("summary.json")));
+}
+
 TEST_F(RunResultTest, ASuccessfulRunReplacesBothSummaries) {
   SimulateRun(0, "good");
   SimulateRun(75, "");

@@ -50,6 +50,7 @@ ToyServer::ToyServer(World* world, uint32_t process, uint32_t shard, uint64_t in
     if (shard == 0 && !schedule.has_rounds())
       options.find_last_step = [this] { return LastStepOfLanes(); };
   }
+  if (schedule.has_rounds()) options.last_checkpoint_step = [](uint64_t steps) { return steps; };
   for (uint32_t l = 1; l <= num_data_lanes; ++l) MakeLane(l, incarnation);
   members_.resize(num_data_lanes);
   known_members_.resize(num_data_lanes);

@@ -7,12 +7,16 @@
 #include "common/algorithm/facts.h"
 #include "common/algorithm/ranks.h"
 #include "common/base/text.h"
+#include "common/config/address.h"
 #include "common/update/optimizer.h"
 #include "setup/first_weights.h"
 #include "setup/setup.h"
 #include "setup/tensor_rates.h"
 #include "tools/check/check_data.h"
 #include "tools/commands.h"
+#include "tools/doctor/cores.h"
+#include "tools/doctor/members.h"
+#include "tools/doctor/ports.h"
 #include "tools/forecast/sizes.h"
 #include "tools/job_arguments.h"
 #include "tools/memory.h"
@@ -156,13 +160,24 @@ void PrintMemory(const std::string& title, const std::vector<MemoryItem>& items)
   PrintTable(rows);
 }
 
-// Whether this program can compute as the job wants.
+// Whether all daemons run on this machine, because all servers have loopback addresses.
+bool RunsHere(const pb::Job& job) {
+  return std::all_of(job.servers().begin(), job.servers().end(), [](const pb::Server& server) {
+    const std::optional<config::Address> address = config::ParseAddress(server.address());
+    return address.has_value() && config::IsLoopback(address->host);
+  });
+}
+
+// Whether this machine can run the job's daemons.
 Status CheckMachine(const pb::Job& job) {
   for (uint32_t rank = 0; rank < algorithm::NumRanks(job); ++rank) {
     TERN_RETURN_IF_ERROR(
         worker::CheckDeviceOf(config::JobForRank(job, rank)).Within(Cat("worker ", rank)));
   }
-  return Ok();
+  if (!RunsHere(job)) return Ok();
+  const Members members = AllMembers(job);
+  TERN_RETURN_IF_ERROR(CheckPortsDiffer(job, members));
+  return StatusOf(CheckCores(job, members, std::nullopt));
 }
 
 // Prints whether the job can run here, before everything else. Returns why it cannot.

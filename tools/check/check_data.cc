@@ -61,7 +61,12 @@ Result<SamplesPointer> ReadSet(const setup::Setup& setup, const pb::Job& job, da
   *text += Cat(name, " images: ", (*samples)->count(), " of ", ShapeText(**samples), ", ",
                (*samples)->dataset().classes, " classes");
   TERN_RETURN_IF_ERROR(CheckShape(setup, job, **samples, name));
-  if (split == data::Split::kTrain) TERN_RETURN_IF_ERROR(AddSteps(job, (*samples)->count(), text));
+  if (split == data::Split::kTrain) {
+    TERN_RETURN_IF_ERROR(AddSteps(job, (*samples)->count(), text));
+    if (const uint32_t classes = (*samples)->dataset().classes; classes < setup.net.classes())
+      *text += Cat("\nwarning: the model has ", setup.net.classes(), " classes, of which the last ",
+                   setup.net.classes() - classes, " have no image");
+  }
   *text += "\n";
   return samples;
 }

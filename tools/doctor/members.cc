@@ -51,6 +51,15 @@ bool IsOfThisMachine(const std::string& host) {
                      [&](const std::string& address) { return own_addresses.contains(address); });
 }
 
+Members AllMembers(const pb::Job& job) {
+  Members members;
+  members.servers.resize(static_cast<size_t>(job.servers_size()));
+  members.workers.resize(job.workers().count());
+  for (std::vector<uint32_t>* ranks : {&members.servers, &members.workers})
+    std::iota(ranks->begin(), ranks->end(), 0u);
+  return members;
+}
+
 Result<Members> FindMembers(const pb::Job& job, const std::string& ranks) {
   Members members;
   for (int s = 0; s < job.servers_size(); ++s) {

@@ -19,6 +19,9 @@ struct Members {
 // names. kUsage if `ranks` is not a list of the job's ranks.
 Result<Members> FindMembers(const pb::Job& job, const std::string& ranks);
 
+// All servers and workers of the job.
+Members AllMembers(const pb::Job& job);
+
 // Whether `host` has an address of this machine. False if it does not resolve.
 bool IsOfThisMachine(const std::string& host);
 

@@ -119,7 +119,13 @@ Result<ImageFacts> LookAtImages(const pb::Data& images) {
   if ((*train)->count() == 0)
     return Status(Code::kBadData, Cat(data.dir(), ": saw no training images, expected some"));
   facts.train_count = (*train)->count();
-  facts.classes = std::max({(*train)->classes, (*test)->classes, 2u});
+  facts.classes = std::max((*train)->classes, (*test)->classes);
+  if (facts.classes < 2) {
+    options.warn(data.dir() +
+                 ": saw images of one class, expected at least two; the model has two, and " +
+                 "there is nothing to tell apart");
+    facts.classes = 2;
+  }
   facts.common_size = {(*train)->height, (*train)->width};
   TERN_RETURN_IF_ERROR(LookAtPixels(**train, &facts));
   facts.damaged_count =

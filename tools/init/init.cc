@@ -122,7 +122,10 @@ std::string JobText(const std::string& path, const pb::Data& data, const ImageFa
   const uint64_t batch =
       std::clamp(facts.train_count / num_workers * num_workers, num_workers, kUsualBatch);
   const std::string name = NameFor(data.dir());
-  const std::string file = Printable(ShellWord(path), 200);
+  // A line of the file's head must stay one.
+  const bool is_line =
+      std::none_of(path.begin(), path.end(), [](unsigned char c) { return c < ' '; });
+  const std::string file = is_line ? ShellWord(path) : Printable(ShellWord(path), 200);
   return Cat(
       "# Made by tern init. configs/reference.yaml and the man page tern-job describe every "
       "key.\n#   tern check ",

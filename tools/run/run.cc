@@ -17,6 +17,7 @@
 #include "setup/screen.h"
 #include "setup/setup.h"
 #include "tools/commands.h"
+#include "tools/doctor/members.h"
 #include "tools/doctor/ports.h"
 #include "tools/run/free_ports.h"
 #include "tools/run/job_trace.h"
@@ -60,11 +61,7 @@ std::string WhatNext(const LocalJob& local, bool has_overrides) {
 
 // Refuses a job of which two daemons, all on this machine, have one port.
 Status CheckPortsOf(const LocalJob& local) {
-  const pb::Job& job = local.job();
-  Members members;
-  for (int s = 0; s < job.servers_size(); ++s) members.servers.push_back(static_cast<uint32_t>(s));
-  for (uint32_t rank = 0; rank < job.workers().count(); ++rank) members.workers.push_back(rank);
-  return CheckPortsDiffer(job, members).Within(local.job_file);
+  return CheckPortsDiffer(local.job(), AllMembers(local.job())).Within(local.job_file);
 }
 
 Result<RunPlan> MakeRunPlan(const Arguments& arguments) {

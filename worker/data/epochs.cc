@@ -22,7 +22,7 @@ Status CheckBatchSize(const std::string& key, uint32_t batch, const Epochs::Opti
   if (options.num_images < batch) {
     return bad_job_error("the training set holds " + std::to_string(options.num_images) +
                          " images, fewer than " + key + " (" + std::to_string(batch) +
-                         "); lower it or raise data.train_limit");
+                         "); lower it, or give more images (data.dir, data.train_limit)");
   }
   return Ok();
 }

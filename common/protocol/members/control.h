@@ -41,8 +41,8 @@ struct ControlAction {
   Status status;
   std::string text;
   bool is_normal = false;  // kLog: `text` tells of a normal event, which is no reason for a warning
-  // With kEnded, in a job without rounds: the step as whose checkpoint the data lanes write their
-  // last state (ending.h); 0: they write none.
+  // With kEnded: the step as whose checkpoint the data lanes write their last state (ending.h); 0:
+  // they write none.
   uint64_t last_step = 0;
 };
 using ControlActions = std::vector<ControlAction>;
@@ -81,6 +81,9 @@ struct ControlOptions {
   // On shard 0 of a job without rounds: returns the step that the data lanes of this shard have
   // reached by now, rounded up; 0: they have no state of the run.
   std::function<uint64_t()> find_last_step;
+  // On shard 0 of a job with rounds: returns the step of the last checkpoint of workers that have
+  // done `steps` steps. Null: the job has no rounds.
+  std::function<uint64_t(uint64_t steps)> last_checkpoint_step;
   // How many checkpoints this shard could not write.
   uint64_t NumFailedCheckpoints() const {
     return find_saved_checkpoints ? find_saved_checkpoints().num_failed : 0;

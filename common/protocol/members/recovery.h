@@ -33,7 +33,8 @@
 // There are two kinds of checkpoints. All daemons write `checkpoints`, after the same steps.
 // Between two of them, shards that hold the parameters also write `shard_checkpoints`. In a job
 // with rounds a run under way may continue from `shard_checkpoints`, because workers can pull all
-// that they need from the shards.
+// that they need from the shards; but if workers have private state, and all daemons have a
+// common checkpoint, it continues from that.
 //
 // In a job without rounds, a shard that restarts alone loads its newest checkpoint of either kind
 // by itself, if that checkpoint has the job's present `beginning`. If it has none, and one was due

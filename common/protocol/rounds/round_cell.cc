@@ -73,8 +73,7 @@ size_t RoundLaneState::MaxSlots() const {
   return MaxElasticSlots(options.window, options.max_ahead);
 }
 
-RoundCell::RoundCell(CellSpec spec, bool decides_last_round, RoundLaneState* lane)
-    : spec_(std::move(spec)), decides_last_round_(decides_last_round), lane_(lane) {}
+RoundCell::RoundCell(CellSpec spec, RoundLaneState* lane) : spec_(std::move(spec)), lane_(lane) {}
 
 void RoundCell::AnswerPull(Peer from, const pb::Contribution& c, Sends* out) const {
   TERN_REQUIRES(spec_.pull != nullptr, ToString(spec_.cell, c), ": cannot be pulled");
@@ -267,7 +266,7 @@ void RoundCell::CloseReadySlots(Sends* out) {
 void RoundCell::CloseSlot(uint64_t round, RoundSlot* slot, Sends* out) {
   slot->Close(spec_.closes_every_round);
   ++lane_->counters.closed;
-  if (decides_last_round_ && lane_->stop_requested && lane_->last_round == 0) {
+  if (lane_->options.decides_last_round && lane_->stop_requested && lane_->last_round == 0) {
     // No worker can be beyond the last round that is set here. (A worker may have begun the step of
     // that round, but needs this outcome before it pushes.)
     lane_->last_round = round + lane_->options.window;
@@ -278,7 +277,7 @@ void RoundCell::CloseSlot(uint64_t round, RoundSlot* slot, Sends* out) {
   outcome.set_chunk(spec_.cell.chunk);
   if (lane_->options.learning_rate) outcome.set_learning_rate(lane_->options.learning_rate(round));
   if (lane_->last_round != 0) outcome.mutable_of_round()->set_stop_after(lane_->last_round);
-  if (decides_last_round_ && DecidesCheckpoint(round, lane_))
+  if (lane_->options.decides_last_round && DecidesCheckpoint(round, lane_))
     outcome.mutable_of_round()->set_checkpoint_after(lane_->checkpoint_round);
   CheckAgreement(round, *slot);
   for (uint32_t rank = 0; rank < lane_->members.size(); ++rank) {

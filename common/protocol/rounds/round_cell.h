@@ -50,7 +50,7 @@ struct RoundLaneOptions {
   // Returns the learning rate to send with the outcomes of a round. Set only on shard 0, the first
   // server process.
   std::function<double(uint64_t round)> learning_rate;
-  // Whether this lane has the cell that decides the job's last round after a stop request.
+  // Whether this lane decides the job's last round after a stop request.
   bool decides_last_round = false;
   // Whether a regular checkpoint is due after one of the rounds `first` to `last`. Null: never. Set
   // where decides_last_round is.
@@ -94,9 +94,8 @@ struct RoundLaneState {
 
 class RoundCell {
  public:
-  // `decides_last_round`: after a stop request, the next round that closes in this cell decides the
-  // job's last round. The lane's state outlives the cell.
-  RoundCell(CellSpec spec, bool decides_last_round, RoundLaneState* lane);
+  // The lane's state outlives the cell.
+  RoundCell(CellSpec spec, RoundLaneState* lane);
 
   // A member contributes to a round, or skips it (InRound, Skip). Or the leader of a host
   // contributes a sum for several members: it is added if none of them has counted. If all have, it
@@ -168,7 +167,6 @@ class RoundCell {
   Status CheckRounds(bool floor_moved) const;
 
   CellSpec spec_;
-  bool decides_last_round_;
   RoundLaneState* lane_;
   std::map<uint64_t, RoundSlot> slots_;  // by round
 };

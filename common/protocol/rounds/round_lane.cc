@@ -61,13 +61,9 @@ void SendWelcome(const RoundLaneState& state, Peer to, Sends* out) {
 }  // namespace
 
 RoundLane::RoundLane(Options options, std::vector<CellSpec> cells) : state_(std::move(options)) {
-  if (cells.empty()) return;
-  const auto is_before = [](const CellSpec& a, const CellSpec& b) { return a.cell < b.cell; };
-  const Cell first_cell = std::min_element(cells.begin(), cells.end(), is_before)->cell;
   for (CellSpec& spec : cells) {
     const Cell cell = spec.cell;
-    cells_.try_emplace(cell, std::move(spec),
-                       state_.options.decides_last_round && cell == first_cell, &state_);
+    cells_.try_emplace(cell, std::move(spec), &state_);
   }
 }
 

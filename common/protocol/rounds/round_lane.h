@@ -50,11 +50,12 @@ class RoundLane : public Lane {
   void OnMessage(Peer from, const Message& message, Sends* out) override;
   // A heartbeat reports that a rank has applied all rounds up to `applied`.
   void OnApplied(uint32_t rank, uint64_t incarnation, uint64_t applied) override;
-  // Ends the job soon. If Options::decides_last_round is true: when the next round r closes in the
-  // lane's first cell, r + Options::window becomes the job's last round.
+  // Ends the job soon. If Options::decides_last_round is true: when the next round r closes in any
+  // cell (a job that exchanges parts of the model may close few rounds in a cell), r +
+  // Options::window becomes the job's last round.
   void OnStop() override { state_.stop_requested = true; }
-  // If Options::decides_last_round is true: when the next round r closes in the deciding cell, that
-  // cell decides that all daemons write a checkpoint after round r + window.
+  // If Options::decides_last_round is true: when the next round r closes in any cell, that cell
+  // decides that all daemons write a checkpoint after round r + window.
   void OnCheckpointRequest() override { state_.checkpoint_requested = true; }
   // The job goes back to its state after `round`. Drops all slots and forgets all members, which
   // say hello again. The next round closes only when all members have contributed, so that all of

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 
 #include "client/exchange/host_coder.h"
 #include "common/base/atomic_file.h"
@@ -168,18 +169,23 @@ TEST_F(TrainerTest, TrainsToTheEndAndWritesTheWeights) {
   EXPECT_TRUE(weights.ok()) << weights.status().message();
 }
 
+// Adds figures of worker 1 to the answers of this purpose; without `figures`, those of worker 0.
+auto AddFigures(uint32_t purpose, const std::optional<pb::Figures>& figures) {
+  return [purpose, figures](Answer* answer) {
+    if (answer->cell != protocol::Cell{protocol::Kind::kFigures, 0, purpose}) return;
+    pb::FiguresOfAll all;
+    ASSERT_TRUE(
+        all.ParseFromArray(answer->payload.data(), static_cast<int>(answer->payload.size())));
+    all.add_by_rank(figures.has_value() ? figures->SerializeAsString() : all.by_rank(0));
+    answer->payload = Bytes::Own(all.SerializeAsString());
+  };
+}
+
 TEST_F(TrainerTest, EndsWithBothHashesIfReplicasDiffer) {
   const uint64_t other_hash = 0x1234567890abcdef;
-  port_->modify_answer = [](Answer* answer) {
-    if (answer->cell.kind != protocol::Kind::kFigures) return;
-    pb::FiguresOfAll figures_of_all;
-    ASSERT_TRUE(figures_of_all.ParseFromArray(answer->payload.data(),
-                                              static_cast<int>(answer->payload.size())));
-    pb::Figures figures_of_worker1;
-    figures_of_worker1.set_parameters_hash(other_hash);
-    figures_of_all.add_by_rank(figures_of_worker1.SerializeAsString());
-    answer->payload = Bytes::Own(figures_of_all.SerializeAsString());
-  };
+  pb::Figures figures_of_worker1;
+  figures_of_worker1.set_parameters_hash(other_hash);
+  port_->modify_answer = AddFigures(protocol::kCompare, figures_of_worker1);
   events_.Push(ReadyToTrain{0});
   const Status status = Run();
   EXPECT_EQ(status.code(), Code::kMismatch);
@@ -557,20 +563,20 @@ TEST_F(TrainerTest, DamagedTestImagesDoNotCostTheWeights) {
 }
 
 TEST_F(TrainerTest, ScoresOfAPartOfTheTestSetAreNone) {
-  port_->modify_answer = [](Answer* answer) {
-    if (answer->cell != protocol::Cell{protocol::Kind::kFigures, 0, protocol::kEvaluate}) return;
-    pb::FiguresOfAll figures_of_all;
-    ASSERT_TRUE(figures_of_all.ParseFromArray(answer->payload.data(),
-                                              static_cast<int>(answer->payload.size())));
-    pb::Figures figures_of_worker1;
-    figures_of_worker1.set_test_failed(true);
-    figures_of_all.add_by_rank(figures_of_worker1.SerializeAsString());
-    answer->payload = Bytes::Own(figures_of_all.SerializeAsString());
-  };
+  pb::Figures failed;
+  failed.set_test_failed(true);
+  port_->modify_answer = AddFigures(protocol::kEvaluate, failed);
   events_.Push(ReadyToTrain{0});
   EXPECT_TRUE(Run().ok()) << "worker 1 ends the job";
   EXPECT_EQ(port_->finish_calls.at(0).second.test_samples(), 0u);
   EXPECT_TRUE(std::filesystem::exists(folder_ + "/weights.safetensors"));
+}
+
+TEST_F(TrainerTest, ScoresAreNoneIfAWorkerIsLostAfterTheComparison) {
+  port_->modify_answer = AddFigures(protocol::kCompare, std::nullopt);
+  events_.Push(ReadyToTrain{0});
+  EXPECT_TRUE(Run().ok());
+  EXPECT_EQ(port_->finish_calls.at(0).second.test_samples(), 0u);
 }
 
 TEST_F(TrainerTest, EndsOnASumOfTheWrongSize) {

@@ -70,18 +70,21 @@ TEST(IgnoredKeys, IncludeAnAlgorithmThatTheJobIsTooShortFor) {
   EXPECT_THAT(WarningsWith({"train.steps=10"}), IsEmpty());
 }
 
-// Workers and servers first exchange weights in the step after tau.
+// Workers and servers first exchange weights in the step after tau. Without rounds the workers go
+// on until then.
 TEST(IgnoredKeys, IncludeLocalStepsThatTheJobIsTooShortFor) {
-  for (const std::string name : {"easgd", "easgd_async"}) {
-    const auto warnings = [&name](const std::string& steps) {
-      return WarningsWith({"train.algorithm=" + name, "exchange.codec=fp32",
-                           "train." + name + ".tau=30", "train.steps=" + steps});
-    };
-    EXPECT_THAT(warnings("30"), ElementsAre("workers with " + name +
-                                            " exchange weights every 30 steps, and the "
-                                            "job has 30: the result is the first weights"));
-    EXPECT_THAT(warnings("31"), IsEmpty());
-  }
+  const auto warnings = [](const std::string& name, const std::string& steps) {
+    return WarningsWith({"train.algorithm=" + name, "exchange.codec=fp32",
+                         "train." + name + ".tau=30", "train.steps=" + steps});
+  };
+  EXPECT_THAT(warnings("easgd", "30"),
+              ElementsAre("workers with easgd exchange weights every 30 steps, and the job has 30: "
+                          "the result is the first weights"));
+  EXPECT_THAT(warnings("easgd", "31"), IsEmpty());
+  EXPECT_THAT(warnings("easgd_async", "29"),
+              ElementsAre("workers with easgd_async push every 30 steps, and the job has 29: each "
+                          "worker takes 30 or more"));
+  EXPECT_THAT(warnings("easgd_async", "30"), IsEmpty());
 }
 
 TEST(IgnoredKeys, AreThoseThatTheNetworkOfTheJobSaysItself) {

@@ -213,6 +213,25 @@ TEST(Check, ReportsErrorsOfFiles) {
               HasSubstr("are 1 x 28 x 28 with 10 classes; the model takes 1 x 32 x 28 and 10"));
 }
 
+TEST(Check, SaysThatDaemonsOfThisMachineHaveOnePortOrNoSuchCpu) {
+  TestJob job({.yaml = "servers: [{address: \"127.0.0.1:23500\"}]\n"});
+  for (const auto& [setting, word] :
+       {std::pair{"metrics.port=23500", "23500"}, {"workers.cpus=1023", "workers.cpus 1023"}}) {
+    TestProgram& tern = job.StartTern({"check", job.job_file(), "--set", setting});
+    EXPECT_EQ(tern.Wait(), 78) << setting;
+    EXPECT_THAT(tern.err(), HasSubstr(word));
+    EXPECT_THAT(tern.out(), StartsWith("the job test is valid, but cannot run here"));
+  }
+}
+
+TEST(Check, WarnsOfClassesWithoutImages) {
+  TestJob job;
+  TestProgram& tern = job.StartTern({"check", job.job_file(), "--set", "model.classes=12"});
+  EXPECT_EQ(tern.Wait(), 0) << tern.err();
+  EXPECT_THAT(tern.out(), HasSubstr("warning: the model has 12 classes, of which the last 2 have "
+                                    "no image\n"));
+}
+
 TEST(Check, ReadsTheDataOfEveryRank) {
   TestJob job;
   const std::string other_dir = job.folder() + "/other";

@@ -1,6 +1,7 @@
 #include "common/protocol/members/shard0/ending.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "common/base/invariants.h"
@@ -48,7 +49,7 @@ void Ending::EndIfAllDone(Time now, ControlActions* out) {
   Message end;
   end.head.mutable_end()->set_code(static_cast<uint32_t>(ExitCode(status)));
   end.head.mutable_end()->set_sentence(status.message());
-  if (const uint64_t last_step = LastStep(); last_step != 0)
+  if (const uint64_t last_step = LastStepAtEnd(); last_step != 0)
     end.head.mutable_end()->set_last_step(last_step);
   job_.Become(JobPhase::kEnding);
   farewell_.Start(std::move(end), status, Recipients(now), job_.options.timings.hello_retry, now,
@@ -56,11 +57,10 @@ void Ending::EndIfAllDone(Time now, ControlActions* out) {
 }
 
 Status Ending::FinalStatus() const {
-  const uint64_t job_steps = job_.roster.steps;
-  uint64_t last_step = job_steps, stop_when_step = 0;
+  const uint64_t job_steps = job_.roster.steps, last_step = std::min(job_steps, StepsDone());
+  uint64_t stop_when_step = 0;
   for (const Roster::Worker& worker : job_.roster.workers) {
     if (worker.presence != Presence::kDone) continue;
-    last_step = std::min(last_step, worker.steps_done);
     stop_when_step = std::max(stop_when_step, worker.figures.evaluations().last_step());
   }
   // A signal during the last evaluation comes too late to stop a job with rounds. Without rounds a
@@ -75,6 +75,19 @@ Status Ending::FinalStatus() const {
   // earlier process of shard 0.
   return Status(Code::kTerminated,
                 Cat("the job was stopped in order after step ", last_step, " of ", job_steps));
+}
+
+uint64_t Ending::StepsDone() const {
+  uint64_t steps_done = std::numeric_limits<uint64_t>::max();
+  for (const Roster::Worker& worker : job_.roster.workers) {
+    if (worker.presence == Presence::kDone) steps_done = std::min(steps_done, worker.steps_done);
+  }
+  return steps_done;
+}
+
+uint64_t Ending::LastStepAtEnd() const {
+  const auto& last_checkpoint_step = job_.options.last_checkpoint_step;
+  return last_checkpoint_step ? last_checkpoint_step(StepsDone()) : LastStep();
 }
 
 uint64_t Ending::LastStep() const {

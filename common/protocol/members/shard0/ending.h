@@ -64,7 +64,12 @@ class Ending {
   // The status of a job whose workers are all done: ok, or the code of the stop request that ended
   // the job before its last step.
   Status FinalStatus() const;
+  // How many steps all workers that are done have done; with rounds only.
+  uint64_t StepsDone() const;
   // The step as whose checkpoint all lanes write their last state; 0: they write none.
+  // LastStepAtEnd: after an orderly end. LastStep: after an Abort; with rounds 0, because workers
+  // write no checkpoint then, and the lanes' would push out the newest that all have.
+  uint64_t LastStepAtEnd() const;
   uint64_t LastStep() const;
   // How long to wait for this daemon's answer to an Abort; zero, or a time that has passed: not at
   // all.

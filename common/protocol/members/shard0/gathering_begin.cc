@@ -34,6 +34,11 @@ std::string DescribeDaemon(const char* role, uint32_t rank, const std::string& h
   return Cat(role, rank, " (", Printable(host), ")");
 }
 
+bool AnyWorkerKeepsOwn(const std::vector<Offer>& offers) {
+  return std::any_of(offers.begin(), offers.end(),
+                     [](const Offer& offer) { return offer.hello->keeps_own(); });
+}
+
 }  // namespace
 
 Offer Gathering::OfferOf(const pb::Hello& hello) const {
@@ -199,10 +204,18 @@ bool Gathering::TryToChooseBegin(Time now, ControlActions* out) {
       has_begun && begins_from_shards ? std::optional(job_.roster.run) : std::nullopt;
   const BeginPoint begin_before = job_.begin;
   const size_t min_workers = has_begun ? 0 : job_.options.elasticity.min_workers;
-  job_.begin = ChooseBeginPoint(offers, run_of_shards, job_.NewestTrustedRound(), min_workers);
+  // Workers with private state go on as an undisturbed run only from a checkpoint of their own.
+  const bool prefers_common = job_.options.can_resume && AnyWorkerKeepsOwn(offers);
+  const auto choose_begin = [&](uint64_t max_round) {
+    const BeginPoint common = ChooseBeginPoint(offers, std::nullopt, max_round, min_workers);
+    return prefers_common && common.checkpoint.has_value()
+               ? common
+               : ChooseBeginPoint(offers, run_of_shards, max_round, min_workers);
+  };
+  job_.begin = choose_begin(job_.NewestTrustedRound());
   // A later checkpoint, at which replicas that agree now may have differed, is better than none.
   if (!job_.begin.checkpoint.has_value() && !replicas_differed)
-    job_.begin = ChooseBeginPoint(offers, run_of_shards, kAnyRound, min_workers);
+    job_.begin = choose_begin(kAnyRound);
   if (WaitsForCheckpoints(has_begun, offers, now, out)) {
     job_.begin = begin_before;
     return false;

@@ -28,6 +28,7 @@ class GoingBack : public testing::Test {
   void MakeCoordinator(OnLoss on_loss) {
     ControlOptions options = TestOptions(2, 2, on_loss);
     options.begins_from_shards = true;
+    options.can_resume = can_resume_;
     options.shard_keeps_state = {true, true};
     options.find_saved_checkpoints = [this] { return SavedAt({10, 20}, run_of_shard0_); };
     coordinator_ = std::make_unique<Coordinator>(std::move(options),
@@ -71,9 +72,11 @@ class GoingBack : public testing::Test {
     hello.set_began(run);
     return Deliver(200, HelloMessage(hello));
   }
-  // The checkpoints of a shard that saved them in this run after these rounds.
-  static SavedCheckpoints SavedAt(const std::vector<uint64_t>& rounds, uint64_t run) {
+  // The checkpoints of a shard that saved them in this run after these rounds, and those of all.
+  SavedCheckpoints SavedAt(const std::vector<uint64_t>& rounds, uint64_t run) const {
     SavedCheckpoints saved;
+    for (const uint64_t round : common_rounds_)
+      saved.checkpoints.push_back(CheckpointAt(round, run));
     for (const uint64_t round : rounds) saved.shard_checkpoints.push_back(CheckpointAt(round, run));
     return saved;
   }
@@ -87,6 +90,8 @@ class GoingBack : public testing::Test {
     for (uint32_t rank : {0, 1}) {
       pb::Hello hello = TestHello(rank, 10 * process + rank);
       if (run != 0) hello.set_run(run);
+      hello.set_keeps_own(workers_keep_own_);
+      for (const uint64_t round : common_rounds_) *hello.add_checkpoints() = CheckpointAt(round, 7);
       Append(Deliver(100 + rank, HelloMessage(hello)), &all_actions);
     }
     return all_actions;
@@ -108,6 +113,8 @@ class GoingBack : public testing::Test {
     return log;
   }
 
+  std::vector<uint64_t> common_rounds_;  // of the checkpoints that all daemons have
+  bool can_resume_ = false, workers_keep_own_ = false;
   uint64_t run_of_shard0_ = 7, process_of_shard_ = 0;
   std::unique_ptr<Coordinator> coordinator_;
   Time now_ = milliseconds(1000);
@@ -159,6 +166,24 @@ TEST_F(GoingBack, AfterTheDeathOfAShardGathersAsksAndGoesToTheNewestCommonRound)
   EXPECT_THAT(LogOf(actions_on_answer),
               HasSubstr("all go on from the servers' checkpoint of step 20, from round 26"));
   EXPECT_EQ(coordinator_->lane().floor(), 20u);
+}
+
+TEST_F(GoingBack, GoesToTheNewestRoundOfAllDaemonsIfWorkersHavePrivateState) {
+  can_resume_ = true;
+  for (const bool keep_own : {false, true}) {
+    workers_keep_own_ = keep_own;
+    process_of_shard_ = 0;
+    common_rounds_.clear();
+    MakeCoordinator(OnLoss::kWait);
+    StartJob(25, 26);
+    common_rounds_ = {10};
+    ShardSaysHello(2);
+    WorkersSayHello(2, 7);
+    const pb::Welcome welcome =
+        MessageTo(100, Body::kWelcome, ShardAnswers({20, 30})).head.welcome();
+    EXPECT_EQ(welcome.has_resume(), keep_own);
+    EXPECT_EQ(keep_own ? welcome.resume().round() : welcome.begin(), keep_own ? 10u : 20u);
+  }
 }
 
 TEST_F(GoingBack, StartsAnewIfNoCheckpointIsCommon) {

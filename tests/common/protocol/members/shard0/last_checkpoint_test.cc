@@ -1,5 +1,6 @@
-// Tests that shard 0 of a job without rounds names the step of the last checkpoint to all daemons
-// when it ends the job (ending.h): the step that its own data lanes have reached.
+// Tests that shard 0 names the step of the last checkpoint to all daemons when it ends the job
+// (ending.h): without rounds the step that its own data lanes have reached, with rounds that of the
+// workers' last checkpoint.
 #include <gtest/gtest.h>
 
 #include "tests/common/protocol/members/shard0/shard0.h"
@@ -72,6 +73,28 @@ TEST(LastCheckpoint, IsNotWrittenIfAShardHasLostItsPart) {
     EXPECT_EQ(abort.sentence(), "server shard 0 cannot go on: no disk");
     EXPECT_EQ(abort.has_last_step(), code != Code::kBadData);
   }
+}
+
+ControlOptions OptionsWithRounds() {
+  ControlOptions options = TestOptions(1, 2, OnLoss::kFail);
+  options.last_checkpoint_step = [](uint64_t steps) { return steps / 30 * 30; };
+  return options;
+}
+
+TEST(LastCheckpoint, IsThatOfTheWorkersWithRounds) {
+  Shard0 shard0(OptionsWithRounds());
+  shard0.GatherWorkers();
+  shard0.Deliver(100, ByeMessage(0, 10));
+  const ControlActions out = shard0.Deliver(101, ByeMessage(1, 11));
+  const pb::End end = FirstMessageTo(100, pb::Envelope::kEnd, SendsOf(out)).head.end();
+  EXPECT_EQ(end.last_step(), 90u);
+}
+
+TEST(LastCheckpoint, IsNotWrittenWithRoundsIfTheJobFails) {
+  Shard0 shard0(OptionsWithRounds());
+  shard0.GatherWorkers();
+  const ControlActions out = shard0.Deliver(101, ByeMessage(1, 11, Code::kPeerLost, "cut off"));
+  EXPECT_FALSE(Shard0::AbortTo(100, out).has_last_step());
 }
 
 TEST(LastCheckpoint, IsNotWrittenBeforeTheRunHasState) {
