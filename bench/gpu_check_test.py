@@ -317,6 +317,25 @@ class HelperTests(unittest.TestCase):
             known = gpu_place.on_loaders_path({"LD_LIBRARY_PATH": f"{folder}/b", "PATH": ""})
             self.assertEqual(gpu_place.library_folders(names, known, candidates), [])
 
+    def test_takes_the_newest_cudnn(self):
+        with tempfile.TemporaryDirectory() as folder:
+            candidates = [f"{folder}/{name}" for name in ("none", "toolkit", "wheel")]
+            for name in candidates[1:]:
+                pathlib.Path(name).mkdir()
+                pathlib.Path(name, gpu_place.CUDNN).touch()
+
+            def newer(loaders, toolkits, wheels, **environment):
+                versions = dict(zip((gpu_place.CUDNN, *(f"{name}/{gpu_place.CUDNN}" for name in candidates[1:])), (loaders, toolkits, wheels)))
+                return gpu_place.folder_of_newer_cudnn(candidates, environment, lambda library, _: versions[library])
+
+            self.assertEqual(newer(91900, 91900, 92600), candidates[2])
+            self.assertEqual(newer(0, 92600, 91900), candidates[1])
+            self.assertIsNone(newer(92600, 91900, 92600))
+            self.assertIsNone(newer(0, 0, 0))
+            self.assertIsNone(newer(91900, 0, 92600, LD_LIBRARY_PATH=f"/none:{candidates[1]}"))
+            self.assertIsNone(gpu_place.folder_of_newer_cudnn([], {}, lambda *_: 0))
+            self.assertEqual(gpu_place.cudnn_version(f"{candidates[1]}/{gpu_place.CUDNN}", {}), 0, "a file that is no library")
+
     def test_finds_programs_of_the_toolkit_that_are_not_on_the_path(self):
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder, "bin/some-sanitizer")
