@@ -153,6 +153,7 @@ Status Trial::EnsureWorkspace(size_t bytes) {
   workspace_.reset();
   workspace_bytes_ = 0;
   auto workspace = device::AllocateDevice(bytes);
+  lacked_memory_ = lacked_memory_ || !workspace.ok();
   if (!workspace.ok()) return workspace.status();
   workspace_ = std::move(*workspace);
   workspace_bytes_ = bytes;

@@ -27,6 +27,8 @@ class Trial {
   // none. The plans take turns, so that a change of the clock rate or another program disturbs all
   // of them alike.
   Result<size_t> FastestOf(std::span<ConvPlan* const> plans);
+  // Whether a plan was left out because the device has too little free memory for its workspace.
+  bool lacked_memory() const { return lacked_memory_; }
 
  private:
   Trial(kernels::DeviceStream stream, const ConvShape& shape, ConvPass pass)
@@ -69,6 +71,7 @@ class Trial {
   std::vector<device::DeviceMemory> memory_;
   device::DeviceMemory workspace_;
   size_t workspace_bytes_ = 0;
+  bool lacked_memory_ = false;
   std::vector<uint8_t> expected_result_;  // Empty if results are not checked.
 };
 
