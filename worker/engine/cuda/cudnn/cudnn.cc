@@ -129,8 +129,8 @@ std::unique_ptr<ConvPlan> CudnnLibrary::Plan(const ConvShape& shape, ConvPass pa
 }
 
 // Returns the plan that is stored in the file if a trial run of it succeeds, else chooses a new
-// plan. Stores it, unless a faster one may have lacked memory that a later run has. Without the trial run, a stored plan that fails would end every training run
-// that uses it.
+// plan. Stores it, unless there was too little memory for one that may be faster. Without the trial
+// run, a stored plan that fails would end every training run that uses it.
 Result<SharedPlan> CudnnLibrary::FindPlan(const std::string& key, const ConvShape& shape,
                                           ConvPass pass) {
   // The trial's check of unequal padding needs sums that are exact in any order.

@@ -104,12 +104,12 @@ Status Trial::Allocate() {
 
 Status Trial::PrepareCheck() {
   for (uint32_t i = 0; i < memory_.size(); ++i) {
-    // The same numbers again and again, because an array may have hundreds of megabytes. Their count
-    // is a prime, so that they meet other channels each time.
+    // The same numbers again and again, because an array may have hundreds of megabytes. Their
+    // count is a prime, so that they meet other channels each time.
     constexpr size_t kMostNumbers = 1000003;
     const size_t bytes = array_bytes_[i];
-    const std::vector<uint8_t> numbers = SmallNumbers(
-        shape_.type, std::min(bytes, kMostNumbers * kernels::BytesOf(shape_.type)), i);
+    const std::vector<uint8_t> numbers =
+        SmallNumbers(shape_.type, std::min(bytes, kMostNumbers * kernels::BytesOf(shape_.type)), i);
     for (size_t begin = 0; begin < bytes; begin += numbers.size()) {
       TERN_RETURN_IF_ERROR(device::CheckCuda(
           cudaMemcpy(static_cast<std::byte*>(memory_[i].get()) + begin, numbers.data(),
