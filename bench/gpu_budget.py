@@ -3,6 +3,7 @@ import contextlib
 import dataclasses
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import tempfile
@@ -10,6 +11,7 @@ import threading
 import time
 
 GRACE_S = 5  # from SIGTERM to SIGKILL
+KEPT = 20000
 
 
 @dataclasses.dataclass
@@ -30,6 +32,14 @@ class DeadlineReached(Exception):
 def last_line(text):
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[-1][:300] if lines else "it printed nothing"
+
+
+def excerpt(text):
+    """Returns what the log keeps of an output: the first and the last KEPT characters, without GoogleTest's passed tests."""
+    text = re.sub(r"\[ RUN      \] (.+)\n\[       OK \] \1.*\n", "", text)
+    if len(text) <= 2 * KEPT:
+        return text
+    return f"{text[:KEPT]}\n... {len(text) - 2 * KEPT} characters are left out ...\n{text[-KEPT:]}"
 
 
 def stop(process):
@@ -95,7 +105,7 @@ class Budget:
         return None
 
     def _log_command(self, words, code, seconds, said):
-        self.note(f"\n== {' '.join(words)}\n{said[0][-20000:]}{said[1][-20000:]}\n"
+        self.note(f"\n== {' '.join(words)}\n{''.join(map(excerpt, said))}\n"
                   f"== {'stopped' if code is None else f'exit code {code}'}, {seconds:.1f} s\n")
 
     def note(self, text):

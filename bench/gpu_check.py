@@ -48,13 +48,14 @@ class Step:
     least_s: float = 10  # does not begin with less time left
 
 
-def tests(name):
-    return Step(name, (name,), functools.partial(gpu_train.unit_tests, f"gpu_{name.removeprefix('tests_')}_test", key=name))
+def tests(name, limit_s):
+    program = f"gpu_{name.removeprefix('tests_')}_test"
+    return Step(name, (name,), functools.partial(gpu_train.unit_tests, program, limit_s=limit_s, key=name))
 
 
-def sanitized(tool, name, filter_=None):
-    key = f"{tool}_{name}"
-    return Step(key, (key,), functools.partial(gpu_train.sanitizer, key, tool, f"gpu_{name}_test", filter_))
+def sanitized(tool, name, filter_=None, shard=None):
+    key = f"{tool}_{name}" + ("" if shard is None else f"_{shard + 1}")
+    return Step(key, (key,), functools.partial(gpu_train.sanitizer, key, tool, f"gpu_{name}_test", filter_, shard))
 
 
 def mixed(name):
@@ -94,15 +95,16 @@ def parts(quick):
     measures no times that matter. What must be quiet and what is most wanted come first, because a step that hangs or fails
     then costs them nothing."""
     more = () if quick else MORE_MODELS
-    right = [[tests("tests_kernels")], [Step("bench", BENCH, gpu_measure.bench)], *([own(model)] for model in FIRST_MODELS),
-             [tests("tests_engine")], *([norms(model)] for model in ("resnet20", "resnet50")), *([own(model)] for model in more)]
+    right = [[tests("tests_kernels", 60)], [Step("bench", BENCH, gpu_measure.bench)], *([own(model)] for model in FIRST_MODELS),
+             [tests("tests_engine", 240)], *([norms(model)] for model in ("resnet20", "resnet50")), *([own(model)] for model in more)]
     training = [[Step("train_resnet20", ("train_resnet20",), gpu_train.resnet20, 20)],
                 *in_pairs([mixed(name) for name in gpu_train.MIXED]),
                 [Step("train_lenet", ("train_lenet",), gpu_train.lenet)]]
     # compute-sanitizer slows programs down ten times and more, so of the nets' tests only those of each kind of layer
-    # run.
-    sanitizers = [[sanitized("memcheck", "kernels"), sanitized("memcheck", "engine", "Net.*:Nets/Reference.LossAndGradientsMatch/*")],
-                  [sanitized("racecheck", "kernels"), sanitized("synccheck", "kernels")]]
+    # run, in two halves.
+    layers = "Net.*:Nets/Reference.LossAndGradientsMatch/*"
+    sanitizers = [[sanitized("memcheck", "kernels"), sanitized("memcheck", "engine", layers, 0)],
+                  [sanitized("racecheck", "kernels"), sanitized("synccheck", "kernels"), sanitized("memcheck", "engine", layers, 1)]]
     beside = [[Step("torch", TORCH, gpu_measure.torch_device, 20)], *([eager(model)] for model in (*FIRST_MODELS, *more))]
     if not quick:
         beside += [[compiled(model)] for model in (*FIRST_MODELS, *more)]

@@ -19,23 +19,31 @@ SOURCE, ON_HOST = (pathlib.Path(word).resolve() for word in (sys.argv.pop(1), sy
 sys.path.insert(0, str(SOURCE / "bench"))
 import gpu_budget  # noqa: E402: found by the line above
 import gpu_check  # noqa: E402
+import gpu_measure  # noqa: E402
 import gpu_place  # noqa: E402
 import gpu_targets  # noqa: E402
 import gpu_train  # noqa: E402
 import targets  # noqa: E402
 
-# The fake program; its name selects what it does. FAIL and HANG list the names that fail or hang.
+# The fake program; its name selects what it does. FAIL and HANG list the names that fail or hang, RED those with tests that fail.
 PROGRAM = """#!/usr/bin/env python3
 import json, os, pathlib, subprocess, sys, time
 name, words = pathlib.Path(sys.argv[0]).name, sys.argv[1:]
+is_red = name in os.environ.get("RED", "").split(",")
+if is_red:
+    print("[ RUN      ] A.Passes\\n[       OK ] A.Passes (1 ms)\\n[ RUN      ] Z/B.Fails/0\\nthe cause\\n"
+          "[  FAILED  ] Z/B.Fails/0, where GetParam() = 1.5 (1 ms)\\n[ RUN      ] A.FailsToo\\n[  FAILED  ] A.FailsToo (1 ms)")
 if name in os.environ.get("HANG", "").split(","):
-    print("hangs", flush=True)
+    print("[ RUN      ] A.Hangs", flush=True)
     check = os.getppid()
     while os.getppid() == check:
         time.sleep(0.1)
     sys.exit()
 if name in os.environ.get("FAIL", "").split(","):
     sys.exit(f"{name}: out of memory")
+if is_red:
+    print("[  FAILED  ] 2 tests, listed below:\\n[  FAILED  ] A.FailsToo\\n[  FAILED  ] Z/B.Fails/0")
+    sys.exit(1)
 if name == "gpu_bench":
     if "NO_GPU" in os.environ:
         print("gpu_bench: there is no GPU here", file=sys.stderr)
@@ -58,7 +66,7 @@ elif name == "net_steps":
     plans.write_text(json.dumps(sorted({*known, words[0]})))
     loaded = int(words[0] in known)
     planning = {"segments": 2, "graphs": 2 - (words[0] == os.environ.get("NO_GRAPHS")), "graph_nodes": 99,
-                "plans_loaded": loaded, "plans_chosen": 1 - loaded, "plan_seconds": 1.5, "fused_norms": 3, "norms_in_readers": 2, "norm_gradients_in_readers": 1,
+                "plans_loaded": loaded, "plans_chosen": 1 - loaded, "plan_seconds": 1.5, "fused_norms": 3 * (words[0] != os.environ.get("NO_NORMS")), "norms_in_readers": 2, "norm_gradients_in_readers": 1,
                 "own_loops": ["forward of 3x3"] if words[0] == "lenet" else []}
     print(json.dumps({"seconds": [0.02, 0.01, 0.03], "cpu_seconds": 5e-5, "steps": 3, "planning": planning}))
 elif words[0] == "--version":
@@ -147,7 +155,7 @@ class GpuCheck(unittest.TestCase):
         self.assertEqual(first["mixed_adam"]["note"], "part 2 measures it")
         self.assertIn("0 plans loaded, 1 chosen", first["own_resnet20"]["note"])
         kept = (self.folder / "out").rename(self.folder / "first")
-        self.assertTrue((kept / "cache/tern/plans.json").exists())
+        self.assertTrue((kept / "tern/plans.json").exists())
         self.check("--part", "2", "--quick", "--earlier", kept, code=1)
         second = self.rows()
         self.assertEqual({key: second[key] for key in ("own_resnet20", "copy")}, {key: first[key] for key in ("own_resnet20", "copy")})
@@ -188,7 +196,7 @@ class GpuCheck(unittest.TestCase):
             self.assertEqual(running.returncode, ends)
             rows = self.rows()
             self.assertAlmostEqual(rows["own_resnet20"]["value"], 20)
-            self.assertTrue((self.folder / "out/cache/tern/plans.json").exists())
+            self.assertTrue((self.folder / "out/tern/plans.json").exists())
         self.assertRegex(rows["tests_engine"]["note"], "time limit of the whole check|no time was left")
         self.assertEqual(rows["own_alexnet"]["note"], "no time was left")
 
@@ -228,6 +236,49 @@ class GpuCheck(unittest.TestCase):
         self.assertIn("time limit of the whole check", rows["tests_engine"]["note"])
         self.assertEqual(rows["train_lenet"]["note"], "no time was left")
 
+    def test_names_the_first_failures_first(self):
+        self.check("--only", "tests_kernels", code=1, RED="gpu_kernels_test")
+        self.assertIn("failed: Z/B.Fails/0, A.FailsToo", self.rows()["tests_kernels"]["note"])
+        log = (self.folder / "out/gpu_check.log").read_text()
+        self.assertIn("the cause", log)
+        self.assertNotIn("A.Passes", log)
+
+    def test_names_the_test_that_a_program_was_stopped_in(self):
+        check = unittest.mock.Mock(budget=gpu_budget.Budget(60, self.folder / "log"))
+        check.place.program.return_value = self.folder / "build/tests/kernels/gpu_kernels_test"
+        check.environment = self.environment(HANG="gpu_kernels_test")
+        gpu_train.unit_tests("gpu_kernels_test", check, 2, "tests_kernels")
+        key, why = check.figures.add_missing.call_args.args
+        self.assertEqual(key, "tests_kernels")
+        self.assertRegex(why, "stopped after .*, in A.Hangs$")
+        check.environment["RED"] = "gpu_kernels_test"
+        gpu_train.unit_tests("gpu_kernels_test", check, 2, "tests_kernels")
+        key, passed, why = check.figures.add_outcome.call_args.args
+        self.assertFalse(passed)
+        self.assertRegex(why, "stopped after .*, in A.Hangs; failed: Z/B.Fails/0, A.FailsToo$")
+
+    def test_a_net_without_fused_norms_fails(self):
+        self.check("--only", "norms_resnet20,norms_resnet50", code=1, NO_NORMS="resnet20")
+        rows = self.rows()
+        self.assertEqual([rows[f"norms_{net}"]["verdict"] for net in ("resnet20", "resnet50")], ["FAILED", "beyond the goal"])
+        self.assertIn("no norm was fused: 20 ms", rows["norms_resnet20"]["note"])
+
+    def test_a_training_that_takes_too_long_is_shorter(self):
+        tries = []
+
+        def run_job(check, job, name, settings, limit_s):
+            tries.append((name, limit_s))
+            if len(tries) == 1:
+                raise gpu_measure.TimedOut("stopped after 30 s")
+            return {"replicas_agree": True, "rounds": 391, "train_s": 9, "accuracy": 0.5707, "test_samples": 10000, "samples_per_s": 1}
+
+        check = unittest.mock.Mock(cores=1)
+        with unittest.mock.patch.object(gpu_train, "run_job", run_job), \
+                unittest.mock.patch.object(gpu_place, "find_cifar10", return_value=gpu_place.Data("CIFAR-10", ())):
+            gpu_train.resnet20(check)
+            self.assertEqual(tries, [("resnet20_2", 30), ("resnet20_1", 30)])
+            self.assertEqual(check.figures.add.call_args.args, ("train_resnet20", 0))
+
     def test_skipped_tests_do_not_count_as_passed(self):
         self.check("--only", "tests_kernels,tests_engine", code=1, SKIP="gpu_engine_test")
         self.assertEqual([self.rows()[name]["verdict"] for name in ("tests_kernels", "tests_engine")], ["passed", "FAILED"])
@@ -266,6 +317,25 @@ class HelperTests(unittest.TestCase):
             known = gpu_place.on_loaders_path({"LD_LIBRARY_PATH": f"{folder}/b", "PATH": ""})
             self.assertEqual(gpu_place.library_folders(names, known, candidates), [])
 
+    def test_takes_the_newest_cudnn(self):
+        with tempfile.TemporaryDirectory() as folder:
+            candidates = [f"{folder}/{name}" for name in ("none", "toolkit", "wheel")]
+            for name in candidates[1:]:
+                pathlib.Path(name).mkdir()
+                pathlib.Path(name, gpu_place.CUDNN).touch()
+
+            def newer(loaders, toolkits, wheels, **environment):
+                versions = dict(zip((gpu_place.CUDNN, *(f"{name}/{gpu_place.CUDNN}" for name in candidates[1:])), (loaders, toolkits, wheels)))
+                return gpu_place.folder_of_newer_cudnn(candidates, environment, lambda library, _: versions[library])
+
+            self.assertEqual(newer(91900, 91900, 92600), candidates[2])
+            self.assertEqual(newer(0, 92600, 91900), candidates[1])
+            self.assertIsNone(newer(92600, 91900, 92600))
+            self.assertIsNone(newer(0, 0, 0))
+            self.assertIsNone(newer(91900, 0, 92600, LD_LIBRARY_PATH=f"/none:{candidates[1]}"))
+            self.assertIsNone(gpu_place.folder_of_newer_cudnn([], {}, lambda *_: 0))
+            self.assertEqual(gpu_place.cudnn_version(f"{candidates[1]}/{gpu_place.CUDNN}", {}), 0, "a file that is no library")
+
     def test_finds_programs_of_the_toolkit_that_are_not_on_the_path(self):
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder, "bin/some-sanitizer")
@@ -287,6 +357,12 @@ class HelperTests(unittest.TestCase):
             self.assertIn("does not start", budget.run([f"{folder}/none"], 9).error)
             budget.end()
             self.assertRaises(gpu_budget.DeadlineReached, budget.run, ["true"], 9)
+
+    def test_the_log_keeps_both_ends_of_an_output(self):
+        text = gpu_budget.excerpt("begin" + "x" * 50000 + "end")
+        self.assertTrue(text.startswith("beginx") and text.endswith("xend"))
+        self.assertIn("10008 characters are left out", text)
+        self.assertEqual(gpu_budget.excerpt("short"), "short")
 
     def test_verdicts_with_and_without_a_bar(self):
         goal, bar = targets.Target("", None, 10), targets.at_most("", 100, 85)

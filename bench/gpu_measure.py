@@ -244,8 +244,11 @@ def norms(model, check):
     except NotMeasured as why:
         check.figures.add_missing(f"norms_{model}", str(why))
         return
-    add_step(check, f"norms_{model}", fused, alone[1] / fused[1],
-             f"{fused[1] * 1e3:.4g} ms, {describe_planning(fused[2])}; norms alone: {alone[1] * 1e3:.4g} ms, {describe_planning(alone[2])}")
+    note = f"{fused[1] * 1e3:.4g} ms, {describe_planning(fused[2])}; norms alone: {alone[1] * 1e3:.4g} ms, {describe_planning(alone[2])}"
+    if fused[2]["planning"]["fused_norms"] == 0:
+        check.figures.add_outcome(f"norms_{model}", False, f"no norm was fused: {note}")
+    else:
+        add_step(check, f"norms_{model}", fused, alone[1] / fused[1], note)
 
 
 def eager(model, check):

@@ -7,12 +7,14 @@ import os
 import pathlib
 import shutil
 import subprocess
+import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 TREE = HERE.parent
 
 # The libraries that programs for a GPU open while they run.
-LIBRARIES = ("libcublas.so.13", "libcublasLt.so.13", "libcudnn.so.9", "libnvrtc.so.13")
+CUDNN = "libcudnn.so.9"
+LIBRARIES = ("libcublas.so.13", "libcublasLt.so.13", CUDNN, "libnvrtc.so.13")
 
 
 @dataclasses.dataclass
@@ -78,13 +80,36 @@ def library_folders(names, known, candidates):
     return folders
 
 
+def cudnn_version(library, environment):
+    """Returns the version of a cuDNN for CUDA 13, given by its path or as a name for the loader, or 0 if it is none. The
+    library is asked, because the files of wheels have no version in their names."""
+    ask = "import ctypes, sys; it = ctypes.CDLL(sys.argv[1]); print(it.cudnnGetCudartVersion() // 1000, it.cudnnGetVersion())"
+    done = subprocess.run([sys.executable, "-c", ask, library], capture_output=True, text=True, env=environment)
+    words = done.stdout.split()
+    return int(words[1]) if done.returncode == 0 and words[0] == "13" else 0
+
+
+def folder_of_newer_cudnn(candidates, environment, version=cudnn_version):
+    """Returns the folder of `candidates` whose cuDNN is the newest, or None if the one that the loader finds is not older, or
+    was chosen by LD_LIBRARY_PATH."""
+    chosen = [folder for folder in environment.get("LD_LIBRARY_PATH", "").split(":") if folder]
+    if any(pathlib.Path(folder, CUDNN).exists() for folder in chosen):
+        return None
+    versions = {folder: version(f"{folder}/{CUDNN}", environment) for folder in candidates if pathlib.Path(folder, CUDNN).exists()}
+    newest = max(versions, key=versions.get, default=None)
+    return newest if newest and versions[newest] > version(CUDNN, environment) else None
+
+
 def environment_of_programs():
     """Returns the environment for Tern's programs. PyTorch finds its own libraries."""
     environment = dict(os.environ, OMP_WAIT_POLICY="passive")
-    folders = library_folders(LIBRARIES, on_loaders_path(environment), list(candidate_folders()))
+    candidates = list(candidate_folders())
+    newer = folder_of_newer_cudnn(candidates, environment)
+    folders = library_folders(LIBRARIES, on_loaders_path(environment) | ({CUDNN} if newer else set()), candidates)
     before = environment.get("LD_LIBRARY_PATH")
-    if folders:
-        environment["LD_LIBRARY_PATH"] = ":".join([*([before] if before else []), *folders])
+    searched = [*([newer] if newer else []), *([before] if before else []), *folders]
+    if searched:
+        environment["LD_LIBRARY_PATH"] = ":".join(searched)
     return environment
 
 

@@ -53,7 +53,12 @@ __device__ inline void Publish(uint64_t* states, uint32_t item, const RunningSta
 // Returns the sum of items [first, item), for all threads of the warp. Waits until each of them, or
 // a later one's total, is published. REQUIRES that item `first` is published as a total. Called by
 // all threads of a warp.
-__device__ inline RunningBits SumOfEarlier(const uint64_t* states, uint32_t first, uint32_t item) {
+//
+// After `most_waits` looks at the same items, ends the launch with an error, because a program that
+// fails is better than a GPU that waits for ever. A look is a load from the L2 cache and a pause,
+// hundreds of clock cycles, so the default is about a second, and a launch takes milliseconds.
+__device__ inline RunningBits SumOfEarlier(const uint64_t* states, uint32_t first, uint32_t item,
+                                           uint32_t most_waits = 1u << 22) {
   constexpr uint32_t kWaitNanoseconds = 32;
   const uint32_t lane = threadIdx.x % 32;
   RunningBits sum;  // of items [end, item)
@@ -62,13 +67,14 @@ __device__ inline RunningBits SumOfEarlier(const uint64_t* states, uint32_t firs
     const bool has_item = lane < end - first;
     RunningState state(0);
     uint32_t totals, needed;  // bits of lanes; needed: up to the nearest total
-    while (true) {
+    for (uint32_t waits = 0;; ++waits) {
       if (has_item) state = RunningState(LoadRelaxed(states + end - 1 - lane));
       totals = __ballot_sync(kAllLanes, state.kind() == RunningState::kTotal);
       needed = totals == 0 ? kAllLanes : totals ^ (totals - 1);
       const uint32_t unknown =
           __ballot_sync(kAllLanes, has_item && state.kind() == RunningState::kUnknown);
       if ((unknown & needed) == 0) break;
+      if (waits == most_waits) __trap();
       __nanosleep(kWaitNanoseconds);
     }
     const RunningBits bits = (needed >> lane & 1) != 0 ? state.bits() : RunningBits{};

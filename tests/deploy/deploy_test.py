@@ -55,6 +55,11 @@ class Deploy(unittest.TestCase):
         # Else the first worker that ends takes the others' folder along.
         self.assertEqual(keys["RuntimeDirectoryPreserve"], "yes")
 
+    def test_a_worker_that_comes_back_finds_the_plans_of_its_gpu(self):
+        keys, environment = settings("worker")
+        # The engine appends /tern, and nothing else of the file system can be written.
+        self.assertEqual(f"{environment['XDG_CACHE_HOME']}/tern", f"/var/cache/{keys['CacheDirectory']}")
+
     def test_the_time_limit_of_slurm_finds_a_daemon_that_is_to_be_started_again(self):
         with tempfile.TemporaryDirectory() as folder:
             for name in ("scontrol", "squeue", "scancel", "srun"):

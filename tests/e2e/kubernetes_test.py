@@ -153,6 +153,9 @@ class Objects(unittest.TestCase):
                     environment = pod.environment()
                     self.assertEqual(environment["TERN_SERVERS"].split(","), [f"{each.address_name}:7500" for each in servers])
                     self.assertEqual(environment.get("TERN_WORKERS", "4"), str(len(workers)))
+                for pod in workers:  # A worker on a GPU that comes back needs the plans that it had.
+                    written = [mount["mountPath"] for mount, _ in pod.mounts() if not mount.get("readOnly")]
+                    self.assertIn(str(pathlib.Path(pod.environment()["XDG_CACHE_HOME"]).parent), written)
 
 
 class Job:

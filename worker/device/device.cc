@@ -112,7 +112,15 @@ PinnedRange::~PinnedRange() {
 
 Result<PinnedMemory> AllocatePinned(size_t bytes) {
   void* memory = nullptr;
-  TERN_RETURN_IF_ERROR(CheckCuda(cudaMallocHost(&memory, bytes), "cudaMallocHost"));
+  const cudaError_t error = cudaMallocHost(&memory, bytes);
+  const Status malloc_status = CheckCuda(error, "cudaMallocHost");
+  if (error == cudaErrorMemoryAllocation) {
+    return Status(Code::kBadJob,
+                  Cat("this machine cannot page-lock ", HumanBytes(bytes),
+                      " of memory for copies from the GPU (", malloc_status.message(),
+                      "); give the worker more memory, or train a smaller net"));
+  }
+  if (!malloc_status.ok()) return malloc_status;
   return PinnedMemory(static_cast<uint8_t*>(memory), [](uint8_t* m) { cudaFreeHost(m); });
 }
 

@@ -59,6 +59,8 @@ class PinnedRange {
 
 // Page-locked host memory.
 using PinnedMemory = std::shared_ptr<uint8_t>;
+// kBadJob if the system does not page-lock so much, because another try, for which kPeerLost would
+// ask, would end in the same way.
 Result<PinnedMemory> AllocatePinned(size_t bytes);
 
 // A pool of page-locked host buffers for copies from the device. Any thread may use it.

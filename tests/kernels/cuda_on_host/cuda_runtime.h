@@ -12,6 +12,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -149,6 +150,11 @@ inline uint32_t atomicInc(uint32_t* to, uint32_t last) {
 inline void __nanosleep(unsigned) {
   cuda_on_host::Fibers::Current().Sleep();
   cuda_on_host::LetOthersRun();
+}
+// Ends the kernel with an error that the process does not recover from.
+[[noreturn]] inline void __trap() {
+  std::fputs("a thread of this kernel has called __trap\n", stderr);
+  std::abort();
 }
 
 namespace cuda_on_host {

@@ -140,6 +140,10 @@ TEST_F(Kernels, WaitsThatNeverEndAreSeen) {
   EXPECT_DEATH(RunBlock(NotAllCome, 32), "wait at a barrier that others never reach");
 }
 
+void Traps(uint32_t*) { __trap(); }
+
+TEST_F(Kernels, ATrapIsSeen) { EXPECT_DEATH(RunBlock(Traps, 1), "has called __trap"); }
+
 // --- Blocks.
 
 void RecordOrder(uint32_t* counter, uint32_t* order) { order[blockIdx.x] = atomicAdd(counter, 1); }

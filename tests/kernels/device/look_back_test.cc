@@ -96,6 +96,18 @@ TEST(LookBack, AWaitForAnItemThatNobodyPublishesIsSeen) {
       "wait for something that never comes");
 }
 
+void WaitAFewTimes(const uint64_t* states) { SumOfEarlier(states, 0, 2, /*most_waits=*/3); }
+
+TEST(LookBack, ALongWaitEndsTheLaunch) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_DEATH(
+      {
+        DeviceArray<uint64_t> states(std::vector<uint64_t>(2));
+        if (Launch(WaitAFewTimes, 1, 32, nullptr, states.data()) == 0) states.Read();
+      },
+      "has called __trap");
+}
+
 // Each warp adds one item, whose bits are in `own`.
 void AddItems(const RunningBits* own, uint32_t count, uint32_t* num_begun, uint64_t* states,
               RunningBits* sums) {

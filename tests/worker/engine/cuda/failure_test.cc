@@ -91,6 +91,19 @@ TEST_F(DeviceFailure, WithoutPageLockedMemoryCopiesGoOn) {
   }
 }
 
+TEST_F(DeviceFailure, WithoutPageLockedMemoryForCodesTheJobEndsForGood) {
+  device::PinnedPool pool(4000000);
+  auto slab = pool.Acquire();
+  ASSERT_TRUE(slab.ok());
+  cuda_on_host::max_allocation_bytes = 0;
+  const auto refused = pool.Acquire();
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.status().code(), Code::kBadJob);
+  EXPECT_THAT(refused.status().message(), HasSubstr("cannot page-lock 4.0 MB of memory"));
+  pool.Release(std::move(*slab));
+  EXPECT_TRUE(pool.Acquire().ok()) << "a released buffer needs no new memory";
+}
+
 TEST_F(DeviceFailure, AProgramWithoutCodeForTheGpuIsRefused) {
   cuda_on_host::has_code = false;
   const Status status = device::CheckDevice();

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <future>
+#include <nlohmann/json.hpp>
 
 namespace tern::engine {
 namespace {
@@ -58,6 +59,48 @@ TEST_F(PlanStoreTest, WithoutTheLockKeepsThePlansThatOthersWroteMeanwhile) {
   EXPECT_EQ(merged_store.Find("mine"), "1");
   EXPECT_EQ(merged_store.Find("other"), "2");
   EXPECT_EQ(merged_store.Find("both"), "2") << "other processes may use it already";
+}
+
+// The plan is as long as the one that the process knows, so the file has as many bytes.
+TEST_F(PlanStoreTest, SeesWhatAnotherProcessHasWritten) {
+  PlanStore store(path_);
+  store.PutPlan("a", "1");
+  ASSERT_TRUE(store.Close().ok());
+  EXPECT_EQ(PlanStore(path_).Find("a"), "1");
+  std::ofstream(path_ + ".new") << "{\n \"a\": \"2\"\n}\n";
+  std::filesystem::rename(path_ + ".new", path_);
+  PlanStore later_store(path_);
+  EXPECT_EQ(later_store.Find("a"), "2");
+  later_store.PutPlan("b", "3");
+  ASSERT_TRUE(later_store.Close().ok());
+  const PlanStore last_store(path_);
+  EXPECT_EQ(last_store.Find("a"), "2");
+  EXPECT_EQ(last_store.Find("b"), "3");
+  std::filesystem::remove(path_);
+  EXPECT_EQ(PlanStore(path_, /*max_wait=*/Time(0)).Find("a"), std::nullopt);
+}
+
+TEST_F(PlanStoreTest, ReadsAFileOnceThatDoesNotChange) {
+  PlanStore store(path_);
+  store.PutPlan("a", "1");
+  ASSERT_TRUE(store.Close().ok());
+  const auto time = std::filesystem::last_write_time(path_);
+  std::ofstream(path_) << "{\n \"a\": \"2\"\n}\n";
+  std::filesystem::last_write_time(path_, time);
+  EXPECT_EQ(PlanStore(path_).Find("a"), "1") << "it looks as the store wrote it";
+  std::filesystem::last_write_time(path_, time + std::chrono::nanoseconds(1));
+  EXPECT_EQ(PlanStore(path_).Find("a"), "2");
+}
+
+TEST_F(PlanStoreTest, APlanForTheProcessAloneIsInNoFile) {
+  PlanStore store(path_);
+  store.KeepPlan("for_now", "1");
+  store.PutPlan("put", "2");
+  EXPECT_EQ(store.Find("for_now"), "1");
+  ASSERT_TRUE(store.Close().ok());
+  EXPECT_EQ(PlanStore(path_).Find("for_now"), "1");
+  std::ifstream file(path_);
+  EXPECT_EQ(nlohmann::json::parse(file), nlohmann::json({{"put", "2"}}));
 }
 
 TEST_F(PlanStoreTest, IgnoresOtherFiles) {

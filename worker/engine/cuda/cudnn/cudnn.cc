@@ -129,8 +129,8 @@ std::unique_ptr<ConvPlan> CudnnLibrary::Plan(const ConvShape& shape, ConvPass pa
 }
 
 // Returns the plan that is stored in the file if a trial run of it succeeds, else chooses a new
-// plan and stores it. Without the trial run, a stored plan that fails would end every training run
-// that uses it.
+// plan. Stores it, unless there was too little memory for one that may be faster. Without the trial
+// run, a stored plan that fails would end every training run that uses it.
 Result<SharedPlan> CudnnLibrary::FindPlan(const std::string& key, const ConvShape& shape,
                                           ConvPass pass) {
   // The trial's check of unequal padding needs sums that are exact in any order.
@@ -156,7 +156,10 @@ Result<SharedPlan> CudnnLibrary::FindPlan(const std::string& key, const ConvShap
   auto chosen_plan = ChoosePlan(shape, pass, trial->get());
   if (!chosen_plan.ok()) return chosen_plan;
   ++planning_->plans_chosen;
-  store_.PutPlan(key, (*chosen_plan)->json);
+  if ((*trial)->lacked_memory())
+    store_.KeepPlan(key, (*chosen_plan)->json);
+  else
+    store_.PutPlan(key, (*chosen_plan)->json);
   return chosen_plan;
 }
 

@@ -1,8 +1,11 @@
 #include "worker/engine/cuda/cudnn/plan_store.h"
 
+#include <sys/stat.h>
+
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <thread>
 #include <utility>
@@ -16,7 +19,7 @@
 namespace tern::engine {
 namespace {
 
-using Plans = std::map<std::string, std::string>;
+using Plans = PlanStore::Plans;
 
 // The plans of this process that are in no file, by the path of the file.
 class UnwrittenPlans {
@@ -52,6 +55,50 @@ Plans ReadPlans(const std::string& path) {
   return plans;
 }
 
+// The files that this process has read or written, by their paths.
+class KnownFiles {
+ public:
+  static KnownFiles& Get() {
+    static KnownFiles files;
+    return files;
+  }
+  std::shared_ptr<const Plans> Read(const std::string& path) {
+    const MutexLock lock(mutex_);
+    File& file = by_path_[path];
+    // Looked at before the file is read: a change in between is seen the next time.
+    const std::optional<Version> version = VersionOf(path);
+    if (!version.has_value() || version != file.version)
+      file = {version, std::make_shared<const Plans>(ReadPlans(path))};
+    return file.plans;
+  }
+  // Called when the file has just got these plans.
+  void Set(const std::string& path, Plans plans) {
+    const MutexLock lock(mutex_);
+    by_path_[path] = {VersionOf(path), std::make_shared<const Plans>(std::move(plans))};
+  }
+
+ private:
+  // What changes with the contents of a file.
+  struct Version {
+    int64_t seconds, nanoseconds, bytes;
+    uint64_t inode;
+    bool operator==(const Version&) const = default;
+  };
+  struct File {
+    std::optional<Version> version;
+    std::shared_ptr<const Plans> plans;
+  };
+  // Nothing if there is no such file.
+  static std::optional<Version> VersionOf(const std::string& path) {
+    struct stat info = {};
+    if (::stat(path.c_str(), &info) != 0) return std::nullopt;
+    return Version{info.st_mtim.tv_sec, info.st_mtim.tv_nsec, info.st_size, info.st_ino};
+  }
+
+  Mutex mutex_;
+  std::map<std::string, File> by_path_ TERN_GUARDED_BY(mutex_);
+};
+
 std::optional<FolderLock> LockFolderOf(const std::string& path, Time max_wait) {
   if (path.empty()) return std::nullopt;
   constexpr Time kPause = std::chrono::milliseconds(50);
@@ -71,8 +118,9 @@ PlanStore::PlanStore(std::string path, Time max_wait, Time save_interval)
     : path_(std::move(path)),
       save_interval_(save_interval),
       lock_(LockFolderOf(path_, max_wait)),
-      plans_(ReadPlans(path_)) {
-  plans_.merge(UnwrittenPlans::Get().Of(path_));
+      file_plans_(KnownFiles::Get().Read(path_)),
+      plans_(UnwrittenPlans::Get().Of(path_)) {
+  std::erase_if(plans_, [this](const auto& plan) { return file_plans_->contains(plan.first); });
 }
 
 std::string PlanStore::DefaultPath() {
@@ -86,9 +134,16 @@ std::string PlanStore::DefaultPath() {
 }
 
 std::optional<std::string> PlanStore::Find(const std::string& key) const {
-  const auto entry = plans_.find(key);
-  if (entry == plans_.end()) return std::nullopt;
-  return entry->second;
+  for (const Plans* plans : {&plans_, file_plans_.get()}) {
+    const auto entry = plans->find(key);
+    if (entry != plans->end()) return entry->second;
+  }
+  return std::nullopt;
+}
+
+void PlanStore::KeepPlan(const std::string& key, const std::string& plan) {
+  plans_[key] = plan;
+  UnwrittenPlans::Get().Add(path_, {{key, plan}});
 }
 
 void PlanStore::PutPlan(const std::string& key, const std::string& plan) {
@@ -108,12 +163,13 @@ Status PlanStore::Close() {
 Status PlanStore::Save() {
   last_save_ = Now();
   if (unsaved_plans_.empty() || path_.empty()) return Ok();
-  // Reads the file again, because a store without a lock may have written it.
-  Plans all_plans = ReadPlans(path_);
+  // The file as it is now, because a store without a lock may have written it.
+  Plans all_plans = *KnownFiles::Get().Read(path_);
   all_plans.insert(unsaved_plans_.begin(), unsaved_plans_.end());
   // If the folder cannot be created, the write below fails, too.
   (void)Disk().CreateFolders(std::filesystem::path(path_).parent_path().string());
   if (WriteFileAtomically(path_, nlohmann::json(all_plans).dump(1) + '\n').ok()) {
+    KnownFiles::Get().Set(path_, std::move(all_plans));
     unsaved_plans_.clear();
     return Ok();
   }

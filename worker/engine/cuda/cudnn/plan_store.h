@@ -5,10 +5,12 @@
 // A store locks the file from its construction until it is closed, so that processes that plan at
 // the same time use the same plans, and do not disturb each other's measurements. Plans with the
 // same key may add in different orders, and then give different last bits. Plans that cannot be
-// written are kept in memory, so that all nets of a process use the same. Internal to the engine.
+// written are kept in memory, so that all nets of a process use the same. A process reads the file
+// again only if it has changed. Internal to the engine.
 #pragma once
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -20,6 +22,7 @@ namespace tern::engine {
 
 class PlanStore {
  public:
+  using Plans = std::map<std::string, std::string>;  // By key.
   // How long a store waits for the lock.
   static constexpr Time kMaxWait = std::chrono::minutes(2);
   // PutPlan writes the file if the last time is longer ago, so that a process that is killed while
@@ -40,6 +43,8 @@ class PlanStore {
   std::optional<std::string> Find(const std::string& key) const;
   // Sets the plan of a key. Close writes it to the file, if nothing has done so before.
   void PutPlan(const std::string& key, const std::string& plan);
+  // Sets the plan of a key for this process: later stores find it, if the file has none.
+  void KeepPlan(const std::string& key, const std::string& plan);
   // Adds the new plans to the file or, if it cannot be written, to those that later stores of this
   // process find, too; unlocks the file. kCannotWrite if it cannot be written.
   // REQUIRES that PutPlan is not called afterwards.
@@ -53,7 +58,10 @@ class PlanStore {
   const Time save_interval_;
   Time last_save_ = Now();
   std::optional<FolderLock> lock_;
-  std::map<std::string, std::string> plans_, unsaved_plans_;
+  // The plans of the file when it was last read, those that are in no file or that were put here,
+  // and which of the latter the file gets.
+  std::shared_ptr<const Plans> file_plans_;
+  Plans plans_, unsaved_plans_;
 };
 
 }  // namespace tern::engine

@@ -21,19 +21,24 @@ class Trial {
 
   // Runs the plan once and waits. An error if the plan needs too much workspace, does not run, or
   // computes a wrong result. Results are checked only for unequal padding (HasUnequalPadding),
-  // because an engine of cuDNN 9.14 computes wrong gradients of weights there.
+  // because an engine of cuDNN 9.14 computes wrong gradients of weights there, and for padding of
+  // images that the pass normalizes (Normalizes), because an engine that pads first would turn the
+  // zeros into max(0, shift).
   Status Run(ConvPlan* plan);
   // Returns the index of the fastest of the plans with which Run succeeds; kBadJob if there is
   // none. The plans take turns, so that a change of the clock rate or another program disturbs all
   // of them alike.
   Result<size_t> FastestOf(std::span<ConvPlan* const> plans);
+  // Whether a plan was left out because the device has too little free memory for its workspace.
+  bool lacked_memory() const { return lacked_memory_; }
 
  private:
   Trial(kernels::DeviceStream stream, const ConvShape& shape, ConvPass pass)
       : stream_(stream), shape_(shape), pass_(pass) {}
   Status Allocate();
-  // Fills all arrays with -1, 0 and 1, for which all sums are exact in any order, and sets
-  // expected_result_.
+  // Fills all arrays with -1, 0 and 1, and sets expected_result_. What takes the place of x is then
+  // at most 2, and a product, too, so sums are exact in any order: 2^23 products cannot leave the
+  // whole numbers that a float has, and the sums of more do not either, because their signs vary.
   Status PrepareCheck();
   // Fills the array that the pass sets with NaN, so that a plan that leaves a part out is noticed.
   Status SpoilResult();
@@ -69,6 +74,7 @@ class Trial {
   std::vector<device::DeviceMemory> memory_;
   device::DeviceMemory workspace_;
   size_t workspace_bytes_ = 0;
+  bool lacked_memory_ = false;
   std::vector<uint8_t> expected_result_;  // Empty if results are not checked.
 };
 
