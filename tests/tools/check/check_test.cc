@@ -214,10 +214,11 @@ TEST(Check, ReportsErrorsOfFiles) {
 }
 
 TEST(Check, SaysThatDaemonsOfThisMachineHaveOnePortOrNoSuchCpu) {
-  TestJob job({.yaml = "servers: [{address: \"127.0.0.1:23500\"}]\n"});
+  TestJob job;
   for (const auto& [setting, word] :
        {std::pair{"metrics.port=23500", "23500"}, {"workers.cpus=1023", "workers.cpus 1023"}}) {
-    TestProgram& tern = job.StartTern({"check", job.job_file(), "--set", setting});
+    TestProgram& tern = job.StartTern(
+        {"check", job.job_file(), "--set", "servers.0.address=127.0.0.1:23500", "--set", setting});
     EXPECT_EQ(tern.Wait(), 78) << setting;
     EXPECT_THAT(tern.err(), HasSubstr(word));
     EXPECT_THAT(tern.out(), StartsWith("the job test is valid, but cannot run here"));
