@@ -48,7 +48,8 @@ RunResult::RunResult(std::string folder, std::string name)
       code == static_cast<int>(Code::kInterrupted) || code == static_cast<int>(Code::kTerminated);
   // Daemons that were started by hand leave weights and no summary here.
   const bool may_have_weights = was_stopped || !code.has_value();
-  is_worth_keeping_ = code == 0 || (may_have_weights && earlier_weights_.has_value());
+  const bool has_weights = earlier_weights_.has_value() && S_ISREG(earlier_weights_->st_mode);
+  is_worth_keeping_ = code == 0 || (may_have_weights && has_weights);
 }
 
 RunResult::WrittenSummary RunResult::WriteSummary(const std::string& summary, int code) const {

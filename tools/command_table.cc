@@ -235,6 +235,7 @@ Command ModelCommand() {
         kWidthFlag,
         kClassesFlag,
         kBatchNormFlag,
+        kSetFlag,
         {"yaml", "", "", "Print the network as the section `model` of a job, to change it there."},
         {"json", "", "", "Print the network as JSON, which `tern convert onnx` reads."},
         {"netdef", "", "", "Print the network as protobuf text."}}},
@@ -266,7 +267,7 @@ Command OnnxCommand() {
            {kNet,
             {"WEIGHTS", "The file of the weights (safetensors)."},
             {"OUT", "The ONNX file to write."}},
-           {kChannelsFlag, kHeightFlag, kWidthFlag, kClassesFlag, kBatchNormFlag}},
+           {kChannelsFlag, kHeightFlag, kWidthFlag, kClassesFlag, kBatchNormFlag, kSetFlag}},
           &ConvertOnnx};
 }
 

@@ -64,8 +64,13 @@ Result<pb::NetDef> NetByName(const std::string& name, const setup::Arguments& ar
 
 Result<pb::NetDef> NetFromArgument(const std::string& name, const setup::Arguments& arguments) {
   const std::vector<std::string>& known_names = models::ModelNames();
-  if (std::find(known_names.begin(), known_names.end(), name) != known_names.end())
-    return NetByName(name, arguments);
+  const bool is_known =
+      std::find(known_names.begin(), known_names.end(), name) != known_names.end();
+  if ((is_known || name.ends_with(".json")) && arguments.HasFlag("set"))
+    return Status(Code::kUsage,
+                  Cat("--set applies to the file of a job only; ", Printable(name),
+                      is_known ? " is the name of a known network" : " is a network"));
+  if (is_known) return NetByName(name, arguments);
   for (const char* flag : {"channels", "height", "width", "classes", "batch_norm"}) {
     if (!arguments.HasFlag(flag)) continue;
     return Status(Code::kUsage, Cat("--", flag, " applies to the name of a known network only; ",
@@ -79,7 +84,7 @@ Result<pb::NetDef> NetFromArgument(const std::string& name, const setup::Argumen
                                     "known: ", Join(known_names),
                                     "; or give the file of a job, or a NetDef (.json)"));
   }
-  const auto setup = setup::MakeSetup(JobPath(name), {});
+  const auto setup = setup::MakeSetup(JobPath(name), arguments.AllValues("set"));
   if (!setup.ok()) return setup.status();
   return (*setup)->net;
 }

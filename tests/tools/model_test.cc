@@ -82,6 +82,14 @@ TEST(Model, ShowsTheNetworkOfAJob) {
   TestProgram& changed = job.StartTern({"model", job.job_file(), "--classes", "5"});
   EXPECT_EQ(changed.Wait(), 64);
   EXPECT_THAT(changed.err(), HasSubstr("--classes applies to the name of a known network only"));
+  TestProgram& with_key = job.StartTern({"model", job.job_file(), "--set", "model.classes=5"});
+  TestProgram& by_flag = job.StartTern({"model", "lenet", "--classes", "5"});
+  EXPECT_EQ(with_key.Wait(), 0) << with_key.err();
+  EXPECT_EQ(by_flag.Wait(), 0) << by_flag.err();
+  EXPECT_EQ(with_key.out(), by_flag.out());
+  TestProgram& of_name = job.StartTern({"model", "lenet", "--set", "model.classes=5"});
+  EXPECT_EQ(of_name.Wait(), 64);
+  EXPECT_THAT(of_name.err(), HasSubstr("--set applies to the file of a job only"));
 }
 
 TEST(Model, SaysThisNetworkOfOneWithoutAName) {

@@ -134,7 +134,10 @@ class HttpGet::Impl {
     if (Publish(&context)) context.run_for(timeout + std::chrono::milliseconds(100));
     if (!Publish(nullptr)) return Status(Code::kInterrupted, "cancelled");
     const std::string where = Printable(text, 200);
-    if (request.error()) return Status(Code::kAddress, Cat(where, ": ", request.error().message()));
+    if (request.error()) {
+      return Status(Code::kAddress, Cat(where, ": ", request.error().message(),
+                                        "; does a job run there, with this metrics.port?"));
+    }
     if (!request.has_answer())
       return Status(Code::kAddress, Cat(where, ": no answer within ", HumanTime(timeout)));
     const http::response<http::string_body>& answer = request.answer();
