@@ -100,7 +100,8 @@ std::optional<Kind> LaneCheckpoints::KindDueAfter(uint64_t round) const {
                  step_after = facts_.StepOfRound(round);
   if (ContainsMultiple(every_steps_, step_before, step_after)) return Kind::kOfAll;
   const uint64_t last_end = facts_.LastRoundEnd(steps_);
-  const bool is_before_cut_round = step_after == last_end && last_end != steps_;
+  const bool is_before_cut_round =
+      step_before < last_end && step_after == last_end && last_end != steps_;
   if (every_steps_ != 0 && (round == requested_round_ || is_before_cut_round)) return Kind::kOfAll;
   if (ContainsMultiple(shard_every_steps_, step_before, step_after)) return Kind::kShard;
   return std::nullopt;
@@ -206,7 +207,7 @@ Status LaneCheckpoints::FinishAt(uint64_t step) {
       closed_round_by_cell_.size() == state_adder_by_cell_.size() &&
       std::all_of(closed_round_by_cell_.begin(), closed_round_by_cell_.end(),
                   [round](const auto& closed) { return closed.second == round; });
-  if (!have_all_closed || facts_.StepOfRound(round) != step) return Ok();
+  if (!have_all_closed || round != facts_.RoundOfStep(step)) return Ok();
   return WriteAll(step, round, Kind::kOfAll).Within(TextOfLast(step));
 }
 
