@@ -207,10 +207,11 @@ bool Gathering::TryToChooseBegin(Time now, ControlActions* out) {
   // Workers with private state go on as an undisturbed run only from a checkpoint of their own.
   const bool prefers_common = job_.options.can_resume && AnyWorkerKeepsOwn(offers);
   const auto choose_begin = [&](uint64_t max_round) {
-    const BeginPoint common = ChooseBeginPoint(offers, std::nullopt, max_round, min_workers);
-    return prefers_common && common.checkpoint.has_value()
-               ? common
-               : ChooseBeginPoint(offers, run_of_shards, max_round, min_workers);
+    if (prefers_common) {
+      BeginPoint common = ChooseBeginPoint(offers, std::nullopt, max_round, min_workers);
+      if (common.checkpoint.has_value()) return common;
+    }
+    return ChooseBeginPoint(offers, run_of_shards, max_round, min_workers);
   };
   job_.begin = choose_begin(job_.NewestTrustedRound());
   // A later checkpoint, at which replicas that agree now may have differed, is better than none.
