@@ -15,6 +15,7 @@
 #include "tools/check/check_data.h"
 #include "tools/commands.h"
 #include "tools/doctor/cores.h"
+#include "tools/doctor/keys.h"
 #include "tools/doctor/members.h"
 #include "tools/doctor/ports.h"
 #include "tools/forecast/sizes.h"
@@ -177,6 +178,7 @@ Status CheckMachine(const pb::Job& job) {
   if (!RunsHere(job)) return Ok();
   const Members members = AllMembers(job);
   TERN_RETURN_IF_ERROR(CheckPortsDiffer(job, members));
+  TERN_RETURN_IF_ERROR(StatusOf(CheckKeys(job, members)));
   return StatusOf(CheckCores(job, members, std::nullopt));
 }
 

@@ -12,6 +12,7 @@
 #include "tools/doctor/cores.h"
 #include "tools/doctor/disk.h"
 #include "tools/doctor/finding.h"
+#include "tools/doctor/keys.h"
 #include "tools/doctor/limits.h"
 #include "tools/doctor/links.h"
 #include "tools/doctor/load.h"
@@ -68,6 +69,7 @@ Status RunDoctor(const Arguments& arguments) {
   PrintAndKeep(step_findings, &all);
   PrintAndKeep(CheckLoad(setup.job, *members), &all);
   PrintAndKeep({CheckClock(setup.job, *members)}, &all);
+  PrintAndKeep(CheckKeys(setup.job, *members), &all);
   PrintAndKeep(CheckDisk(setup, *members, step_s), &all);
   PrintAndKeep(CheckPorts(setup.job, *members), &all);
   PrintAndKeep(CheckLinks(setup, *members, step_s), &all);

@@ -77,8 +77,8 @@ Result<Members> FindMembers(const pb::Job& job, const std::string& ranks) {
     members.workers = *workers;
     return members;
   }
-  const bool has_all_servers = members.servers.size() == static_cast<size_t>(job.servers_size());
-  members.workers.resize(has_all_servers ? job.workers().count() : 1);
+  members.are_workers_known = members.servers.size() == static_cast<size_t>(job.servers_size());
+  members.workers.resize(members.are_workers_known ? job.workers().count() : 1);
   std::iota(members.workers.begin(), members.workers.end(), 0u);
   return members;
 }

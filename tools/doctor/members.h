@@ -12,6 +12,7 @@ namespace tern::tools {
 
 struct Members {
   std::vector<uint32_t> servers, workers;  // their ranks, ascending
+  bool are_workers_known = true;           // false: `workers` is an example
 };
 
 // The servers are those whose address has a host of this machine. `ranks`: the workers, as

@@ -145,6 +145,32 @@ TEST(Doctor, NamesAFolderThatCannotBeWritten) {
                                       "/proc"));
 }
 
+// `tern check` finds it, too, since all daemons run on this machine.
+TEST(Doctor, NamesADaemonWithoutKeys) {
+  TestJob job;
+  const std::string folder = job.folder() + "/keys";
+  ASSERT_EQ(job.StartTern({"keys", "make", folder, "--job", job.job_file()}).Wait(), 0);
+  const std::vector<std::string> settings = {"--set", "security=curve", "--set",
+                                             "keys.dir=" + folder};
+  const auto start = [&](const std::string& command) -> TestProgram& {
+    std::vector<std::string> arguments = {command, job.job_file()};
+    arguments.insert(arguments.end(), settings.begin(), settings.end());
+    return job.StartTern(arguments);
+  };
+  TestProgram& good = start("doctor");
+  EXPECT_EQ(good.Wait(), 0) << good.err();
+  EXPECT_THAT(good.out(), HasSubstr("good  keys: the daemons here can read theirs\n"));
+  std::filesystem::remove(folder + "/worker.1.secret");
+  TestProgram& doctor = start("doctor");
+  EXPECT_EQ(doctor.Wait(), 78);
+  EXPECT_THAT(doctor.out(),
+              AllOf(HasSubstr("bad   keys of worker 1: "), HasSubstr(folder + "/worker.1.secret"),
+                    Not(HasSubstr("keys of worker 0"))));
+  TestProgram& check = start("check");
+  EXPECT_EQ(check.Wait(), 78);
+  EXPECT_THAT(check.err(), HasSubstr("keys of worker 1: " + folder + "/worker.1.secret"));
+}
+
 TEST(Doctor, RefusesWrongArguments) {
   TestJob job;
   EXPECT_EQ(job.StartTern({"doctor"}).Wait(), 64);
