@@ -62,9 +62,11 @@ Members AllMembers(const pb::Job& job) {
 
 Result<Members> FindMembers(const pb::Job& job, const std::string& ranks) {
   Members members;
+  bool is_all_here = true;  // Servers on loopback addresses have no workers elsewhere.
   for (int s = 0; s < job.servers_size(); ++s) {
     const Result<net::Address> address = net::ParseAddress(job.servers(s).address());
     if (!address.ok()) return address.status();
+    is_all_here = is_all_here && net::IsLoopback(address->host);
     if (IsOfThisMachine(address->host)) members.servers.push_back(static_cast<uint32_t>(s));
   }
   if (!ranks.empty()) {
@@ -77,8 +79,9 @@ Result<Members> FindMembers(const pb::Job& job, const std::string& ranks) {
     members.workers = *workers;
     return members;
   }
-  members.are_workers_known = members.servers.size() == static_cast<size_t>(job.servers_size());
-  members.workers.resize(members.are_workers_known ? job.workers().count() : 1);
+  members.are_workers_known = is_all_here;
+  const bool has_all_servers = members.servers.size() == static_cast<size_t>(job.servers_size());
+  members.workers.resize(has_all_servers ? job.workers().count() : 1);
   std::iota(members.workers.begin(), members.workers.end(), 0u);
   return members;
 }
