@@ -68,6 +68,10 @@ install_documents() {
   install -D -m 644 -t "$doc/docs" docs/*.md
   # For the documents' links.
   ln -s ../../tern/configs ../../tern/deploy "$doc"
+  install -m 644 -t "$doc" CONTRIBUTING.md
+  install -D -m 644 -t "$doc/bench/results" bench/results/*.md
+  install -D -m 644 -t "$doc/proto" proto/wire.proto
+  install -D -m 644 -t "$doc/python/examples" python/examples/*
   find "$root/usr/share/man" -type f -exec gzip -9n {} +
   # Where Debian's zsh looks for what packages bring.
   mv "$root/usr/share/zsh/site-functions" "$root/usr/share/zsh/vendor-completions"

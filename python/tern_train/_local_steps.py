@@ -93,7 +93,7 @@ class LocalSteps:
             anchor.copy_(value)
         self.outer.load_state_dict(state["outer"])
 
-    def step(self, scaler: torch.amp.GradScaler | None = None) -> None:
+    def step(self, scaler: "torch.amp.GradScaler | None" = None) -> None:  # A text: PyTorch 2.2 has no such name.
         """A step of the inner optimizer; after every ``every`` of them, an exchange and a step of the outer one.
 
         ``scaler``: a GradScaler, which takes the inner step, or skips it: it counts all the same."""

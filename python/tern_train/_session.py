@@ -14,7 +14,7 @@ Self = TypeVar("Self", bound="Session")
 
 class Session:
     """Joins a job when it is made. At the end of the program, or of the ``with`` statement, it waits until all workers have
-    finished. A program that ends with an exception ends the job.
+    finished. A program that ends with an exception is a lost worker (``faults.on_worker_loss``).
     """
 
     def __init__(self, client: Client):

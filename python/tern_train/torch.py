@@ -172,7 +172,8 @@ def ddp(
 
     - Buffers, such as batch norm's statistics, stay each worker's own after the beginning, except with ``average_buffers=True``.
     - With find_unused_parameters, parameters that no worker has used have gradients of zeros, not None. Without it, a parameter
-      without a gradient in a backward pass ends the job for all, with its name.
+      without a gradient in a backward pass ends the job for all, with its name; where nothing of the step has been exchanged
+      yet, DistributedDataParallel says so, in the next forward pass.
     - A gradient that is not finite ends the job, except with ``skips_overflow=True``, for GradScaler.
     - A worker with less data than others may end; the mean is that of those that go on. Not with find_unused_parameters in a
       process group of several, whose own all-reduce then waits for it.

@@ -99,7 +99,8 @@ TEST(Images, DamagedOnesAreNamedAndLeftOutUpToTheLimit) {
       job.StartTern({"convert", "pack", images_folder, job.folder() + "/packed"});
   EXPECT_EQ(refused_pack.Wait(), 65);
   EXPECT_THAT(refused_pack.err(),
-              AllOf(HasSubstr(damaged_file + ": damaged PNG"), HasSubstr("allowed: 0")));
+              AllOf(HasSubstr(damaged_file + ": damaged PNG"),
+                    HasSubstr("allowed: 0; replace them, or raise --max_corrupt")));
   EXPECT_FALSE(std::filesystem::exists(job.folder() + "/packed/train.tpk"));
   TestProgram& accepted_pack = job.StartTern(
       {"convert", "pack", images_folder, job.folder() + "/packed", "--max_corrupt", "1"});

@@ -71,6 +71,7 @@ Result<std::unique_ptr<data::PackWriter>> PackSplit(const pb::Data& data_def, da
   const std::string name = split == data::Split::kTrain ? "train" : "test ";
   auto progress_bar = std::make_unique<ProgressBar>(name + " scan", "images");
   data::ReadOptions options;
+  options.max_damaged_name = "--max_corrupt";
   options.progress = [&](uint64_t done, uint64_t total) {
     progress_bar->ShowProgress(done, total);
   };

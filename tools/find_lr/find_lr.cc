@@ -132,9 +132,9 @@ Result<TestJob> ReadJob(const Arguments& arguments) {
                       "one with --set train.algorithm=NAME"));
   }
   if (train.compute() != pb::Train::net) {
-    return Status(Code::kBadJob, Cat(job_file,
-                                     ": train.compute: saw wait, which has no loss; the "
-                                     "range test needs net"));
+    return Status(Code::kBadJob,
+                  Cat(job_file, ": train.compute: saw ", pb::Train::Compute_Name(train.compute()),
+                      "; the range test needs net, whose loss Tern itself computes"));
   }
   const uint32_t scaling_batch = train.schedule().linear_scaling_batch();
   if (scaling_batch != 0) {

@@ -26,7 +26,7 @@ Status DamagedImages::Add(const std::string& name, const Status& why) {
   }
   return Status(Code::kBadData,
                 Cat(why.message(), "; damaged images so far: ", damaged_names_.size(),
-                    ", allowed: ", max_damaged_, "; replace them, or raise data.max_corrupt"));
+                    ", allowed: ", max_damaged_, "; replace them, or raise ", max_damaged_name_));
 }
 
 uint64_t DamagedImages::count() const {

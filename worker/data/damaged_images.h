@@ -22,11 +22,12 @@ class DamagedImages {
  public:
   static constexpr uint64_t kNoLimit = UINT64_MAX;
 
-  // `max_damaged`: how many damaged images are allowed (the job's data.max_corrupt). Add reports
-  // each allowed one to `warn` once, on the thread that calls Add; two calls of `warn` never
-  // overlap.
-  explicit DamagedImages(uint64_t max_damaged, WarningFunction warn = nullptr)
-      : max_damaged_(max_damaged), warn_(std::move(warn)) {}
+  // `max_damaged`: how many damaged images are allowed; `max_damaged_name`: how the user sets that,
+  // for an error message. Add reports each allowed one to `warn` once, on the thread that calls
+  // Add; two calls of `warn` never overlap.
+  explicit DamagedImages(uint64_t max_damaged, WarningFunction warn = nullptr,
+                         const char* max_damaged_name = "data.max_corrupt")
+      : max_damaged_(max_damaged), warn_(std::move(warn)), max_damaged_name_(max_damaged_name) {}
 
   // Counts the damaged image `name`; `why` says what is wrong with it. Reports the image or, if
   // more images are damaged than are allowed, returns kBadData. An image that was added before is
@@ -37,6 +38,7 @@ class DamagedImages {
  private:
   const uint64_t max_damaged_;
   const WarningFunction warn_;
+  const char* const max_damaged_name_;
   mutable Mutex mutex_;
   std::set<std::string> damaged_names_ TERN_GUARDED_BY(mutex_);
 };

@@ -72,6 +72,8 @@ struct ReadOptions {
   // are scanned.
   std::function<void(uint64_t done, uint64_t total)> progress = nullptr;
   WarningFunction warn = nullptr;  // Receives warnings about damaged images and skipped files.
+  // How the user sets the number of damaged images that are allowed, for an error message.
+  const char* max_damaged_name = "data.max_corrupt";
 };
 
 }  // namespace tern::data

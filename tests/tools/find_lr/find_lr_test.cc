@@ -141,7 +141,7 @@ TEST(FindLr, RefusesBeforeItStartsAnything) {
   expect_refused({"--set", "train.algorithm=psgd", "--set", "train.psgd.p=32"}, 64,
                  "psgd has a loss that all workers share every 32 steps, and the range test needs "
                  "20; allowed: at least 640");
-  expect_refused({"--set", "train.compute=wait"}, 78, "saw wait, which has no loss");
+  expect_refused({"--set", "train.compute=wait"}, 78, "saw wait; the range test needs net");
   EXPECT_FALSE(fs::exists(job.output_dir()));
 }
 

@@ -34,11 +34,6 @@ std::string DescribeDaemon(const char* role, uint32_t rank, const std::string& h
   return Cat(role, rank, " (", Printable(host), ")");
 }
 
-bool AnyWorkerKeepsOwn(const std::vector<Offer>& offers) {
-  return std::any_of(offers.begin(), offers.end(),
-                     [](const Offer& offer) { return offer.hello->keeps_own(); });
-}
-
 }  // namespace
 
 Offer Gathering::OfferOf(const pb::Hello& hello) const {
@@ -55,8 +50,7 @@ std::vector<Offer> Gathering::CollectOffers(pb::Hello* own_hello) const {
   }
   if (options.ShardKeepsState(0)) {
     *own_hello = OwnHello();
-    if (job_.going_back() && !options.begins_from_shards)
-      protocol::OfferCheckpointsOfRun(job_.roster.run, own_hello);
+    if (job_.going_back()) protocol::OfferCheckpointsOfRun(job_.roster.run, own_hello);
     offers.push_back(
         {DescribeDaemon("server shard ", 0, options.expected_hello.host()), own_hello});
   }
@@ -138,6 +132,12 @@ void Gathering::LogBegin(ControlActions* out) const {
                     "checkpoint of step ", begin_point.checkpoint->step(), repeated_text),
                 out);
   LogOtherSize(out);
+  if (!begin_point.workers_load_checkpoint && job_.options.workers_hold_state &&
+      job_.roster.AnyLiveKeepsOwn()) {
+    EmitLog(Cat("the workers have no checkpoint in common with the servers: ",
+                kWorkersOwnState, " begins anew"),
+            out);
+  }
   if (job_.options.workers_hold_state) return;
   // Without rounds, a worker can continue without its own checkpoint.
   for (uint32_t rank = 0; rank < job_.roster.workers.size(); ++rank) {
@@ -165,11 +165,7 @@ void Gathering::LogOtherSize(ControlActions* out) const {
               out);
   }
   if (size.empty()) return;
-  const bool workers_drop =
-      checkpoint.has_workers() &&
-      std::any_of(workers.begin(), workers.end(), [](const Roster::Worker& worker) {
-        return worker.live() && worker.hello.keeps_own();
-      });
+  const bool workers_drop = checkpoint.has_workers() && job_.roster.AnyLiveKeepsOwn();
   const std::vector<bool>& keeps_state = options.shard_keeps_state;
   const bool shards_drop =
       checkpoint.has_shards() &&
@@ -197,7 +193,7 @@ bool Gathering::TryToChooseBegin(Time now, ControlActions* out) {
   if (!ShardsHaveOffered(now, out)) return false;
   pb::Hello own_hello;
   const bool begins_from_shards = job_.options.begins_from_shards;
-  if (has_begun && !begins_from_shards) OfferCheckpointsOfRun();
+  if (has_begun) OfferCheckpointsOfRun();
   const std::vector<Offer> offers = CollectOffers(&own_hello);
   const bool replicas_differed = !job_.lane.agreement().status.ok();
   const std::optional<uint64_t> run_of_shards =
@@ -205,7 +201,7 @@ bool Gathering::TryToChooseBegin(Time now, ControlActions* out) {
   const BeginPoint begin_before = job_.begin;
   const size_t min_workers = has_begun ? 0 : job_.options.elasticity.min_workers;
   // Workers with private state go on as an undisturbed run only from a checkpoint of their own.
-  const bool prefers_common = job_.options.can_resume && AnyWorkerKeepsOwn(offers);
+  const bool prefers_common = job_.options.can_resume && job_.roster.AnyLiveKeepsOwn();
   const auto choose_begin = [&](uint64_t max_round) {
     if (prefers_common) {
       BeginPoint common = ChooseBeginPoint(offers, std::nullopt, max_round, min_workers);

@@ -7,8 +7,10 @@
 namespace tern::protocol {
 
 void GoingBack::GoBack(const std::string& why, Time now, ControlActions* out) {
+  const bool needs_only_shards =
+      job_.options.begins_from_shards && !job_.roster.AnyLiveKeepsOwn();
   EmitLog(Cat(why, "; all go back to the newest checkpoint that ",
-              job_.options.begins_from_shards ? "every server shard" : "everybody", " has"),
+              needs_only_shards ? "every server shard" : "everybody", " has"),
           out);
   job_.why_going_back = why;
   job_.Become(JobPhase::kCalling);
@@ -45,7 +47,7 @@ void GoingBack::CheckReplicas(Time now, ControlActions* out) {
 
 bool GoingBack::NeedsOwnCheckpoints(const pb::Hello& hello) const {
   const ControlOptions& options = job_.options;
-  return options.can_resume && !options.begins_from_shards && options.workers_hold_state &&
+  return options.can_resume && options.workers_hold_state &&
          options.elasticity.on_loss == OnLoss::kWait && hello.fresh() && hello.keeps_own();
 }
 

@@ -146,6 +146,12 @@ bool Roster::NobodyHoldsState() const {
   });
 }
 
+bool Roster::AnyLiveKeepsOwn() const {
+  return std::any_of(workers.begin(), workers.end(), [](const Worker& worker) {
+    return worker.live() && worker.hello.keeps_own();
+  });
+}
+
 bool Roster::KnowsRun(uint64_t number) const {
   return number != 0 && std::any_of(workers.begin(), workers.end(), [number](const Worker& worker) {
            return worker.live() && worker.hello.run() == number;

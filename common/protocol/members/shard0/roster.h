@@ -146,6 +146,8 @@ struct Roster {
   // Whether no live worker holds the state of the job, as the workers' hellos say. For use before
   // the job runs.
   bool NobodyHoldsState() const;
+  // Whether a live worker has private state that no other daemon can send it (Hello.keeps_own).
+  bool AnyLiveKeepsOwn() const;
   // Whether a live worker's hello names this run. Only members learn the run's number, so a process
   // that names it, too, has been a member of the run.
   bool KnowsRun(uint64_t number) const;

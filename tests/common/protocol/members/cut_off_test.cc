@@ -303,7 +303,7 @@ class CutOffWithCheckpoints : public testing::TestWithParam<bool> {
       options.begins_from_shards = true;
       options.shard_keeps_state = {true};
       options.find_saved_checkpoints = [] {
-        return SavedCheckpoints{{}, {}, 0, {CheckpointAt(10, 7)}};
+        return SavedCheckpoints{{}, {}, 0, {CheckpointAt(15, 7)}};
       };
     } else {
       options.can_resume = true;
@@ -351,7 +351,7 @@ TEST_P(CutOffWithCheckpoints, GoesBackAsSoonAsAllWereReplaced) {
   EXPECT_TRUE(shard0_.coordinator().running()) << Shard0::LogOf(actions_on_new_hello);
   const pb::Welcome welcome =
       FirstMessageTo(301, pb::Envelope::kWelcome, SendsOf(actions_on_new_hello)).head.welcome();
-  EXPECT_EQ(GetParam() ? welcome.begin() : welcome.resume().step(), GetParam() ? 10u : 20u);
+  EXPECT_EQ(GetParam() ? welcome.begin() : welcome.resume().step(), GetParam() ? 15u : 20u);
 }
 
 // Who holds the state of the job, and where it can go back to.
