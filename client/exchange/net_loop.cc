@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <chrono>
 #include <optional>
 #include <thread>
@@ -127,6 +126,7 @@ void NetLoop::Run() {
     if (signals_.TakeSignal() != 0) OnSignal(&command_actions);
     if (signals_.TakeCheckpoint() && setup::CanCheckpointOnRequest(setup_))
       session_.RequestCheckpoint();
+    if (auto leave = leave_request_.TakeDue(clock_.Now())) events_.Push(std::move(*leave));
     if (signals_.TakeReread()) LOG(WARNING) << "SIGUSR2: a worker has no files to read again";
     while (auto command = commands_.TryPop()) OnCommand(std::move(*command), &command_actions);
     ExecuteActions(std::move(command_actions));
@@ -185,7 +185,7 @@ Time NetLoop::WatchTraining(Time timeout) {
 
 void NetLoop::OnSignal(protocol::SessionActions* out) {
   if (setup_.job.faults().worker_signal() == pb::Faults::leave) {
-    events_.Push(client::LeaveWanted{signals_.status()});
+    leave_request_.Begin(signals_.status(), clock_.Now());
   } else {
     session_.Stop(signals_.status(), clock_.Now(), out);
   }

@@ -18,6 +18,7 @@
 
 #include "client/exchange/exchange_counters.h"
 #include "client/exchange/host_link.h"
+#include "client/exchange/leave_request.h"
 #include "client/exchange/port.h"
 #include "client/exchange/progress.h"
 #include "client/exchange/wire_trace.h"
@@ -152,6 +153,7 @@ class NetLoop : public client::Port {
   unsigned num_connects_ = 0;
   const pthread_t compute_thread_ = pthread_self();
   HangWatch training_watch_;
+  LeaveRequest leave_request_{setup_.timings.dead_after};
   pb::Counters machine_figures_;  // only those of this worker's machine
   setup::FigureLog figure_log_;
   setup::NoneReminder none_reminder_;

@@ -51,9 +51,10 @@ struct WentBack {
   std::optional<pb::Checkpoint> others_resume = std::nullopt;  // as in StateArrived
 };
 // A signal asked this worker to leave (faults.worker_signal: leave): finish the current step, then
-// end with `status`.
+// end with `status`. `at_once`: do not wait for others, either, because that lasted too long.
 struct LeaveWanted {
   Status status;
+  bool at_once = false;
 };
 // A foreign program has samples for the next step, or has finished (Compute::HasSamples). Not from
 // the net thread.

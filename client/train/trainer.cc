@@ -267,6 +267,7 @@ Status Trainer::WaitUntil(const std::function<bool()>& is_done) {
     std::optional<Event> event = AwaitEvent(deps_.events, deps_.progress);
     if (!event.has_value()) return Status(Code::kInternal, "the net thread is gone");
     TERN_RETURN_IF_ERROR(HandleEvent(std::move(*event)));
+    if (leaves_at_once_) return *leave_status_;
   }
   return Ok();
 }
@@ -311,6 +312,7 @@ Status Trainer::HandleEvent(Event event) {
     return RestartFrom(*resume);
   } else if (const auto* leave = std::get_if<LeaveWanted>(&event)) {
     leave_status_ = leave->status;
+    leaves_at_once_ = leave->at_once;
     if (!ready_round_.has_value()) return *leave_status_;
   } else if (auto* given = std::get_if<StateGiven>(&event)) {
     if (given->applied != algorithm_->applied()) {

@@ -159,6 +159,7 @@ class Trainer {
   bool has_last_evaluation_ = false;
   std::vector<std::vector<float>> state_scalers_;  // from Sums::SaveScalers; a part of the State
   std::optional<Status> leave_status_;             // set if a signal asked this worker to leave
+  bool leaves_at_once_ = false;                    // without waiting for servers (LeaveWanted)
   bool save_is_wanted_ = false;                    // since the event SaveWanted
   TracedSteps traced_steps_;
   Status end_checkpoint_status_;  // whether the checkpoint of the last step could be written

@@ -37,8 +37,7 @@ class Exchange(Session):
     """A model's part in a job: takes gradients, and gives their mean over the workers.
 
     The constructor waits until all workers are here, and gives rank 0's state to all. At the end of the program, or of the
-    ``with`` statement, it waits until all workers have finished. A program that ends with an exception is a lost worker
-    (``faults.on_worker_loss``).
+    ``with`` statement, it waits until all workers have finished. A program that ends with an exception is a lost worker.
 
     Arguments:
 

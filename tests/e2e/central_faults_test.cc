@@ -211,6 +211,47 @@ TEST(KilledWorkers, GetStateFromAnother) {
   EXPECT_THAT(StepsWentBackTo(job), testing::IsEmpty());
 }
 
+// Each worker keeps what topk holds back, which no other daemon has. All daemons write checkpoints
+// every 20 steps, shards more often.
+TestJob JobWithOwnState() {
+  JobOptions options = CentralOptions("  algorithm: ssgd\n  optimizer: {name: sgd}\n", 7);
+  const auto replace = [&options](const std::string& before, const std::string& after) {
+    options.yaml.replace(options.yaml.find(before), before.size(), after);
+  };
+  replace("codec: fp32, scaler: per_worker", "codec: topk");
+  replace("checkpoints: {", "checkpoints: {every_steps: 20, ");
+  return TestJob(options);
+}
+
+// Whether the killed daemon is a worker or a shard, and checkpoints.resume.
+class OwnState : public testing::TestWithParam<std::tuple<bool, bool>> {};
+
+TEST_P(OwnState, SurvivesInTheCommonCheckpoint) {
+  const auto [kills_worker, resumes] = GetParam();
+  static const std::string undisturbed_weights = [] {
+    TestJob job = JobWithOwnState();
+    job.StartAll();
+    job.ExpectAllEnd(0);
+    return job.Weights();
+  }();
+  const std::vector<std::string> arguments = {
+      "--set", resumes ? "checkpoints.resume=true" : "checkpoints.resume=false"};
+  TestJob job = JobWithOwnState();
+  job.StartAll(arguments);
+  ASSERT_TRUE(job.WaitForRound(63));
+  KillAndWait(kills_worker ? job.worker(1) : job.server(1));
+  kills_worker ? job.StartWorker(1, arguments) : job.StartServer(1, arguments);
+  job.ExpectAllEnd(0);
+  EXPECT_TRUE(job.Weights() == undisturbed_weights) << "other weights than without the fault";
+  EXPECT_THAT(job.Log("server", 0), HasSubstr("all go on from the checkpoint of step"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Each, OwnState, testing::Combine(testing::Bool(), testing::Bool()),
+                         [](const auto& test) {
+                           return Cat(std::get<0>(test.param) ? "OfAWorker" : "OfAShard",
+                                      std::get<1>(test.param) ? "" : "ThatDidNotResume");
+                         });
+
 class KilledServerOf : public testing::TestWithParam<std::string> {};
 
 TEST_P(KilledServerOf, TakesItBackAndItEndsWell) {

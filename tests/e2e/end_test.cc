@@ -88,6 +88,30 @@ TEST(Signal, SigtermToAWorkerThatMayLeaveEndsItAfterItsRoundAndTheOthersSayWhy) 
   }
 }
 
+TEST(Signal, SigtermToAWorkerThatMayLeaveEndsItAlsoWhileItWaitsForALostOne) {
+  const JobOptions options = {
+      .workers = 3,
+      .steps = 200,
+      .batch_total = 9,
+      .yaml =
+          "faults: {worker_signal: leave, on_worker_loss: wait, heartbeat_ms: 50, "
+          "suspect_after_s: 0.4, dead_after_s: 1}\n"};
+  TestJob undisturbed(options);
+  undisturbed.StartAll();
+  undisturbed.ExpectAllEnd(0);
+  TestJob job(options);
+  job.StartAll();
+  ASSERT_TRUE(job.WaitForRound(3));
+  job.worker(2).Signal(SIGKILL);
+  ASSERT_EQ(job.worker(2).Wait(), 128 + SIGKILL);
+  ASSERT_TRUE(job.server(0).WaitForErr("was lost at round"));
+  job.worker(1).Signal(SIGTERM);
+  EXPECT_EQ(job.worker(1).Wait(), 143);
+  for (const uint32_t rank : {1, 2}) job.StartWorker(rank);
+  job.ExpectAllEnd(0);
+  EXPECT_TRUE(job.Weights() == undisturbed.Weights()) << "other weights than without the fault";
+}
+
 TEST(Signal, SigtermWhileWorkersAreAwaitedEndsAll) {
   TestJob job;
   job.StartServer(0);

@@ -196,8 +196,8 @@ Result<std::unique_ptr<Dataset>> ReadFolder(const pb::Data& data, bool is_traini
   dataset->classes = static_cast<uint32_t>(classes->size());
   dataset->class_names = std::move(*classes);
   dataset->is_encoded = true;
-  dataset->damaged_images = std::make_shared<DamagedImages>(
-      data.max_corrupt(), options.warn, options.max_damaged_name);
+  dataset->damaged_images =
+      std::make_shared<DamagedImages>(data.max_corrupt(), options.warn, options.max_damaged_name);
   uint64_t num_skipped = 0;
   for (uint32_t label = 0; label < dataset->classes; ++label) {
     TERN_RETURN_IF_ERROR(

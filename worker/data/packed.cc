@@ -203,8 +203,8 @@ Result<std::unique_ptr<Dataset>> OpenPacked(const pb::Data& data, bool is_traini
   if (!file.ok()) return file.status();
   auto dataset = std::make_unique<PackedDataset>(path, std::move(*file));
   dataset->channels = options.channels == 1 ? 1 : 3;
-  dataset->damaged_images = std::make_shared<DamagedImages>(
-      data.max_corrupt(), options.warn, options.max_damaged_name);
+  dataset->damaged_images =
+      std::make_shared<DamagedImages>(data.max_corrupt(), options.warn, options.max_damaged_name);
   TERN_RETURN_IF_ERROR(dataset->Open());
   const std::string other_path = data.dir() + (is_training ? "/test.tpk" : "/train.tpk");
   if (Result<InputFile> other_file = InputFile::Open(other_path, "a packed set"); other_file.ok()) {

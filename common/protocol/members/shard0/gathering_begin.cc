@@ -134,8 +134,8 @@ void Gathering::LogBegin(ControlActions* out) const {
   LogOtherSize(out);
   if (!begin_point.workers_load_checkpoint && job_.options.workers_hold_state &&
       job_.roster.AnyLiveKeepsOwn()) {
-    EmitLog(Cat("the workers have no checkpoint in common with the servers: ",
-                kWorkersOwnState, " begins anew"),
+    EmitLog(Cat("the workers have no checkpoint in common with the servers: ", kWorkersOwnState,
+                " begins anew"),
             out);
   }
   if (job_.options.workers_hold_state) return;

@@ -7,8 +7,7 @@
 namespace tern::protocol {
 
 void GoingBack::GoBack(const std::string& why, Time now, ControlActions* out) {
-  const bool needs_only_shards =
-      job_.options.begins_from_shards && !job_.roster.AnyLiveKeepsOwn();
+  const bool needs_only_shards = job_.options.begins_from_shards && !job_.roster.AnyLiveKeepsOwn();
   EmitLog(Cat(why, "; all go back to the newest checkpoint that ",
               needs_only_shards ? "every server shard" : "everybody", " has"),
           out);
