@@ -1,6 +1,7 @@
 #include "common/config/ignored_keys.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <utility>
 
 #include "common/algorithm/facts.h"
@@ -95,6 +96,23 @@ class IgnoredKeys {
     }
   }
 
+  // Finds the keys of checkpoints, a metrics page and a weight decay that the job does not have.
+  void FindKeysOfWhatIsOff(const pb::Job& written_job, const pb::Job& complete_job) {
+    if (complete_job.checkpoints().every_steps() == 0)
+      WarnUnlessDefault("checkpoints", "keep", written_job.checkpoints(),
+                        "checkpoints.every_steps is 0");
+    if (complete_job.metrics().port() == 0) {
+      for (const char* name : {"host", "open", "same_port"})
+        WarnUnlessDefault("metrics", name, written_job.metrics(), "metrics.port is 0");
+    }
+    const pb::WeightDecay& decay = complete_job.train().weight_decay();
+    if (decay.rate() == 0 && decay.rules().empty()) {
+      for (const char* name : {"where", "biases"})
+        WarnUnlessDefault("train.weight_decay", name, written_job.train().weight_decay(),
+                          "train.weight_decay.rate is 0, and there are no rules");
+    }
+  }
+
   // Finds the keys of a built-in model that the job's own network says itself.
   void FindKeysOfModel(const pb::Model& model) {
     for (const char* name : {"input_channels", "input_height", "input_width"}) {
@@ -116,6 +134,16 @@ class IgnoredKeys {
       Warn("data.augmentation.pad",
            "the crop in the middle leaves it out again; set random_crop: true");
     }
+  }
+
+  // Finds milestones of the learning rate that the job does not reach.
+  void FindLateMilestones(const pb::Train& train) {
+    const auto& milestones = train.schedule().milestones();
+    if (train.schedule().name() != "multistep" || !train.has_steps() || milestones.empty()) return;
+    const uint64_t last = *std::max_element(milestones.begin(), milestones.end());
+    if (last < train.steps()) return;
+    warnings_.push_back(Cat("train.schedule.milestones: saw ", last, ", and the job has ",
+                            train.steps(), " steps: the learning rate does not change there"));
   }
 
   // Finds a warm-up that is not shorter than the job. A number of epochs is not compared.
@@ -178,8 +206,10 @@ std::vector<std::string> WarningsOfIgnoredKeys(const pb::Job& written_job,
   keys.FindKeysOfPushes(complete_job.exchange());
   keys.FindKeysOfScalers(written_job, complete_job);
   keys.FindKeysOfAlgorithms(written_job, complete_job);
+  keys.FindKeysOfWhatIsOff(written_job, complete_job);
   keys.FindKeysOfModel(written_job.model());
   keys.FindKeysOfCrops(complete_job.data().augmentation());
+  keys.FindLateMilestones(complete_job.train());
   keys.FindLongWarmup(complete_job.train());
   return keys.TakeWarnings();
 }

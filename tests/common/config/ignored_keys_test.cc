@@ -130,6 +130,30 @@ TEST(IgnoredKeys, IncludeAScheduleThatTheJobIsTooShortFor) {
               IsEmpty());
 }
 
+TEST(IgnoredKeys, IncludeMilestonesThatTheJobDoesNotReach) {
+  const auto warnings = [](const std::string& milestones) {
+    return WarningsWith({"train.steps=100", "train.schedule.name=multistep",
+                         "train.schedule.milestones=" + milestones});
+  };
+  EXPECT_THAT(warnings("[50, 99]"), IsEmpty());
+  EXPECT_THAT(warnings("[50, 100]"), ElementsAre(HasSubstr("saw 100, and the job has 100 steps")));
+}
+
+TEST(IgnoredKeys, AreThoseOfWhatIsOff) {
+  EXPECT_THAT(WarningsWith({"checkpoints.keep=3"}),
+              ElementsAre(HasSubstr("because checkpoints.every_steps is 0")));
+  EXPECT_THAT(WarningsWith({"checkpoints.keep=3", "checkpoints.every_steps=10"}), IsEmpty());
+  EXPECT_THAT(WarningsWith({"metrics.host=\"::1\"", "metrics.same_port=true"}),
+              ElementsAre(HasSubstr("metrics.host has no effect, because metrics.port is 0"),
+                          HasSubstr("metrics.same_port has no effect")));
+  EXPECT_THAT(WarningsWith({"metrics.host=\"::1\"", "metrics.port=7600"}), IsEmpty());
+  EXPECT_THAT(WarningsWith({"train.weight_decay.where=local", "train.weight_decay.rate=0"}),
+              ElementsAre(HasSubstr("train.weight_decay.where has no effect")));
+  EXPECT_THAT(WarningsWith({"train.weight_decay.where=local",
+                            "train.weight_decay.rules=[{tensors: \"*\", rate: 0.1}]"}),
+              IsEmpty());
+}
+
 TEST(IgnoredKeys, AreThoseOfScalersWithoutACodecThatHasThem) {
   const std::string reason =
       "no effect, because no tensor has a codec with scalers: a ternary one, or qsgd_shared";
