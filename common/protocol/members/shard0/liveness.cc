@@ -100,7 +100,7 @@ void Liveness::LogWhoIsAwaited(Time now, ControlActions* out) {
         worker.is_awaited || (waits_for_lost && worker.presence == Presence::kLost);
     if (job_.running() ? is_awaited : !worker.live()) names.push_back(Cat("worker ", rank));
     const Time planning = PlanningTimeOf(worker);
-    if (job_.running() && worker.live() && planning > kAwaitedLogInterval)
+    if (job_.running() && worker.live() && planning > Time(0))
       names.push_back(
           Cat("worker ", rank, " (it plans its network for ", SecondsText(planning), ")"));
   }

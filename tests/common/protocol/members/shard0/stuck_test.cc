@@ -60,7 +60,7 @@ TEST(PlanningWorker, IsNamedAndHasMoreTimeThanOneThatIsStuck) {
   const ControlActions out = PlanFor(milliseconds(1), milliseconds(20'000), &shard0);
   EXPECT_EQ(Shard0::AbortTo(100, out).sentence(), "");
   EXPECT_THAT(Shard0::LogOf(out),
-              HasSubstr("still waiting for worker 1 (it plans its network for 7.5 s)"));
+              HasSubstr("still waiting for worker 1 (it plans its network for 3.5 s)"));
   shard0.Deliver(101, HeartbeatMessage(1, 11, 0, kProgress, true));
   EXPECT_THAT(Shard0::LogOf(HangFor(milliseconds(9'000), &shard0)), Not(HasSubstr("plans")));
 }
