@@ -297,17 +297,25 @@ def resumed(checkpoint, load, last, loaded_by="all"):
     show("resumed", module)
 
 
+def say_when_exchanging(exchange):
+    """Prints that the program waits once a backward pass has handed over gradients."""
+    while exchange._num_open_steps == 0:
+        time.sleep(0.01)
+    print("waits", flush=True)
+
+
 def saves_when_interrupted():
     """Rank 0 is interrupted in the middle of a step, which rank 1 delays, and saves."""
     torch.manual_seed(1)
     net = tern.torch.ddp(programs.conv_net())
     train(net, images(2))
     assert net.tern.state_dict()
-    print("stays away" if RANK == 1 else "waits", flush=True)
     if RANK == 1:
+        print("stays away", flush=True)
         sys.stdin.readline()
         train(net, images(1))
         return
+    threading.Thread(target=say_when_exchanging, args=[net.tern]).start()
     try:
         train(net, images(1))
     except KeyboardInterrupt:
